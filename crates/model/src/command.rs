@@ -1,0 +1,130 @@
+//! What can be asked of the table service. A command is complete and valid: names, keys, values and
+//! filters were checked when it was decoded.
+
+use crate::{
+    EntityKey, EntityToken, EtagCondition, Filter, Properties, ServicePropertiesPatch, SignedIdentifier,
+    TableName,
+};
+
+/// A request, understood.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the service's own words")]
+pub enum Command {
+    QueryTables(QueryTables),
+    GetTable(TableName),
+    CreateTable(TableName),
+    DeleteTable(TableName),
+    GetTableAcl(TableName),
+    SetTableAcl(TableName, Vec<SignedIdentifier>),
+    GetServiceProperties,
+    SetServiceProperties(Box<ServicePropertiesPatch>),
+    GetServiceStats,
+    PreflightRequest(Preflight),
+    QueryEntities(QueryEntities),
+    GetEntity(GetEntity),
+    WriteEntity(TableName, EntityWrite),
+    TransactEntities(EntityGroupTransaction),
+}
+
+impl Command {
+    /// Whether it changes anything; such a command is refused on the secondary endpoint.
+    pub fn writes(&self) -> bool {
+        match self {
+            Command::CreateTable(_)
+            | Command::DeleteTable(_)
+            | Command::SetTableAcl(..)
+            | Command::SetServiceProperties(_)
+            | Command::WriteEntity(..)
+            | Command::TransactEntities(_) => true,
+            Command::QueryTables(_)
+            | Command::GetTable(_)
+            | Command::GetTableAcl(_)
+            | Command::GetServiceProperties
+            | Command::GetServiceStats
+            | Command::PreflightRequest(_)
+            | Command::QueryEntities(_)
+            | Command::GetEntity(_) => false,
+        }
+    }
+}
+
+/// Query Tables.
+#[derive(Clone, Debug, Default)]
+pub struct QueryTables {
+    /// Which tables; the only property is `TableName`.
+    pub filter: Option<Filter>,
+    /// How many at most on this page.
+    pub top: Option<usize>,
+    /// Where the page begins.
+    pub from: Option<TableToken>,
+}
+
+/// Where the next page of tables begins: the lower-case name of its first table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableToken {
+    /// The folded name.
+    pub folded_name: Box<str>,
+}
+
+/// Query Entities.
+#[derive(Clone, Debug)]
+pub struct QueryEntities {
+    /// The table.
+    pub table: TableName,
+    /// Which entities.
+    pub filter: Option<Filter>,
+    /// How many at most on this page.
+    pub top: Option<usize>,
+    /// Where the page begins.
+    pub from: Option<EntityToken>,
+}
+
+/// Get Entity.
+#[derive(Clone, Debug)]
+pub struct GetEntity {
+    /// The table.
+    pub table: TableName,
+    /// The entity.
+    pub key: EntityKey,
+}
+
+/// A change of one entity.
+#[derive(Clone, Debug)]
+pub struct EntityWrite {
+    /// The entity.
+    pub key: EntityKey,
+    /// The change.
+    pub change: EntityChange,
+}
+
+/// What happens to the entity.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the service's own words")]
+pub enum EntityChange {
+    Insert(Properties),
+    InsertOrReplace(Properties),
+    InsertOrMerge(Properties),
+    Update(Properties, EtagCondition),
+    Merge(Properties, EtagCondition),
+    Delete(EtagCondition),
+}
+
+/// An entity group transaction: writes to one partition of one table, each entity at most once, all or nothing.
+#[derive(Clone, Debug)]
+pub struct EntityGroupTransaction {
+    /// The table.
+    pub table: TableName,
+    /// The writes, at least one.
+    pub writes: Vec<EntityWrite>,
+}
+
+/// What a browser asks before it calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preflight {
+    /// `Origin`.
+    pub origin: String,
+    /// `Access-Control-Request-Method`.
+    pub method: String,
+    /// `Access-Control-Request-Headers`, split.
+    pub headers: Vec<String>,
+}

@@ -1,0 +1,121 @@
+//! Names of tables and accounts.
+//!
+//! A table name is 3 to 63 ASCII letters or digits and starts with a letter. It keeps the case it was
+//! created with and compares without regard to case. Names are checked once, when the route is parsed;
+//! nothing downstream checks them again.
+//!
+//! Invariant: a name is valid for as long as it exists.
+
+use std::fmt;
+
+use crate::{ErrorCode, ServiceError};
+
+/// A table name that obeys the naming rule.
+#[derive(Clone, Debug)]
+pub struct TableName {
+    text: Box<str>,
+    folded: Box<str>,
+}
+
+impl TableName {
+    /// Characters a name has at least.
+    pub const LEN_MIN: usize = 3;
+    /// Characters a name has at most.
+    pub const LEN_MAX: usize = 63;
+
+    /// Accepts `text` if it obeys the naming rule. The service checks the length first.
+    pub fn parse(text: &str) -> Result<Self, ServiceError> {
+        if !(Self::LEN_MIN..=Self::LEN_MAX).contains(&text.encode_utf16().count()) {
+            return Err(ErrorCode::OutOfRangeInput.into());
+        }
+        let starts_with_letter = text.starts_with(|c: char| c.is_ascii_alphabetic());
+        if !starts_with_letter || !text.chars().all(|c| c.is_ascii_alphanumeric()) {
+            return Err(ErrorCode::InvalidResourceName.into());
+        }
+        Ok(Self { text: text.into(), folded: text.to_ascii_lowercase().into() })
+    }
+
+    /// The name as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The name in lower case: equal for all spellings of one table.
+    pub fn folded(&self) -> &str {
+        &self.folded
+    }
+}
+
+impl PartialEq for TableName {
+    fn eq(&self, other: &Self) -> bool {
+        self.folded == other.folded
+    }
+}
+
+impl Eq for TableName {}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// An account name: 3 to 24 lower-case letters and digits
+/// (<https://learn.microsoft.com/azure/storage/common/storage-account-overview#storage-account-name>).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AccountName(Box<str>);
+
+impl AccountName {
+    /// Accepts `text` if it obeys the naming rule.
+    pub fn parse(text: &str) -> Option<Self> {
+        let valid = (3..=24).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        valid.then(|| Self(text.into()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AccountName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<(), ErrorCode>) {
+        assert_eq!(TableName::parse(text).map(|_| ()).map_err(|error| error.code), expected, "{text}");
+    }
+
+    #[test]
+    fn names_of_three_to_sixty_three_letters_and_digits_are_accepted() {
+        check("abc", Ok(()));
+        check("A12", Ok(()));
+        check(&"a".repeat(63), Ok(()));
+    }
+
+    #[test]
+    fn a_wrong_length_is_told_before_wrong_characters() {
+        check("ab", Err(ErrorCode::OutOfRangeInput));
+        check("-", Err(ErrorCode::OutOfRangeInput));
+        check(&"-".repeat(64), Err(ErrorCode::OutOfRangeInput));
+    }
+
+    #[test]
+    fn wrong_characters_and_a_leading_digit_are_refused() {
+        for text in ["1abc", "my-table", "my_table", "äpfel", "a b"] {
+            check(text, Err(ErrorCode::InvalidResourceName));
+        }
+    }
+
+    #[test]
+    fn names_compare_without_case() {
+        assert_eq!(TableName::parse("People").unwrap(), TableName::parse("pEOPLE").unwrap());
+    }
+}
