@@ -44,7 +44,7 @@ pub trait Engine: Send + Sync + 'static {
         space: SpaceId,
         partition: &[u8],
         rows: &[&[u8]],
-        decide: &mut (dyn FnMut(DateTime, &[Option<StoredRow>]) -> Decision + Send),
+        decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError>;
 
     /// One row, or `None`.
@@ -56,13 +56,17 @@ pub trait Engine: Send + Sync + 'static {
     ) -> Result<Option<StoredRow>, EngineError>;
 
     /// Visits the rows of a range in order until the visitor breaks.
-    async fn scan(
-        &self,
-        space: SpaceId,
-        range: &ScanRange,
-        visit: &mut (dyn FnMut(ScannedRow<'_>) -> ControlFlow<()> + Send),
-    ) -> Result<(), EngineError>;
+    async fn scan(&self, space: SpaceId, range: &ScanRange, visit: &mut Visit<'_>)
+    -> Result<(), EngineError>;
 }
+
+/// Chooses the changes from the version of this write and the rows that were asked for.
+///
+/// An alias, because `async_trait` would otherwise tie the borrowed arguments to the call as a whole.
+pub type Decide<'a> = dyn FnMut(DateTime, &[Option<StoredRow>]) -> Decision + Send + 'a;
+
+/// Takes one row of a scan and says whether to go on.
+pub type Visit<'a> = dyn FnMut(ScannedRow<'_>) -> ControlFlow<()> + Send + 'a;
 
 /// A row as the store holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]

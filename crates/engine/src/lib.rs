@@ -5,8 +5,12 @@
 
 mod engine;
 mod error;
+mod memory;
 mod space;
+mod tick;
 
-pub use engine::{Change, Decision, Engine, ScannedRow, StoredRow, Transacted};
-pub use error::EngineError;
+pub use engine::{Change, Decide, Decision, Engine, ScannedRow, StoredRow, Transacted, Visit};
+pub use error::{Cause, EngineError};
+pub use memory::MemoryEngine;
 pub use space::{Position, ScanRange, SpaceId};
+pub use tick::TickClock;
