@@ -1,0 +1,324 @@
+//! Who is asking: the head of a request against the keys of the account it addresses.
+//!
+//! Everything that a signature or token says about itself is checked here: the signature, the times, the
+//! address it may come from, the protocol. What it may be used for is left to `authorize`, which knows the
+//! command. A refusal never says which check failed beyond the service's own code.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, Method};
+use tavola_model::{AccountName, Address, AddressStyle, DateTime, ErrorCode, ServiceError};
+
+use crate::query::parse_query;
+use crate::sas::{self, SasFields, StorageService};
+use crate::shared_key::{self, Scheme, SignedRequest};
+use crate::{Account, Accounts, KeyLimit};
+
+/// Seconds that the date of a signed request may differ from ours
+/// (<https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key#specifying-the-date-header>).
+pub const SKEW_SECONDS_MAX: u64 = 15 * 60;
+
+/// From this version on an anonymous request is told how to authenticate; before, it is told nothing.
+const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
+
+/// What is known of a request before its body is read.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<'a> {
+    /// The verb on the wire.
+    pub method: &'a Method,
+    /// The raw path as received, account included where it is in the path.
+    pub path: &'a str,
+    /// The raw query without `?`.
+    pub query: &'a str,
+    /// All headers.
+    pub headers: &'a HeaderMap,
+    /// The account it addresses.
+    pub address: &'a Address<'a>,
+    /// It came over TLS.
+    pub secure: bool,
+    /// Who sent it.
+    pub peer: IpAddr,
+}
+
+/// Someone whose credentials hold, and what these say they may do.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub(crate) account: AccountName,
+    pub(crate) rights: Rights,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Rights {
+    /// A browser that asks before it calls; may do nothing else.
+    Preflight,
+    /// Holds an account key.
+    Owner,
+    /// Holds a token for one table, queue, container or blob.
+    ServiceSas(ServiceSasRights),
+    /// Holds a token for kinds of resources.
+    AccountSas(AccountSasRights),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceSasRights {
+    /// The table (lower case), queue, container or container/blob.
+    pub resource: String,
+    pub limits: TokenLimits,
+    /// The stored policy that adds what the token leaves out.
+    pub policy_id: Option<String>,
+    pub key_limit: Option<KeyLimit>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct AccountSasRights {
+    pub service: StorageService,
+    pub services: String,
+    pub resource_types: String,
+    pub permissions: String,
+}
+
+/// What a token itself says; `None` must come from a stored policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TokenLimits {
+    pub start: Option<DateTime>,
+    pub expiry: Option<DateTime>,
+    pub permissions: Option<String>,
+}
+
+impl Caller {
+    /// The account that is asked.
+    pub fn account(&self) -> &AccountName {
+        &self.account
+    }
+
+    /// The table or queue and the id of the stored policy that `authorize` needs, if the token refers to one.
+    pub fn stored_policy(&self) -> Option<(&str, &str)> {
+        match &self.rights {
+            Rights::ServiceSas(rights) => {
+                rights.policy_id.as_deref().map(|id| (rights.resource.as_str(), id))
+            }
+            Rights::Preflight | Rights::Owner | Rights::AccountSas(_) => None,
+        }
+    }
+}
+
+/// Checks the credentials of a request.
+pub fn authenticate(
+    accounts: &Accounts,
+    service: StorageService,
+    head: &RequestHead<'_>,
+    now: DateTime,
+) -> Result<Caller, ServiceError> {
+    let account = accounts.get(&head.address.account).ok_or(match service {
+        StorageService::Queue => ErrorCode::AccountNotFound,
+        StorageService::Blob | StorageService::Table => ErrorCode::ResourceNotFound,
+    })?;
+    let rights = if head.method == Method::OPTIONS {
+        // A browser sends no credentials with a preflight, or those in the URL that it is asking about.
+        Rights::Preflight
+    } else if let Some(authorization) = head.headers.get(http::header::AUTHORIZATION) {
+        let authorization = authorization.to_str().map_err(|_| malformed_authorization())?;
+        check_authorization(account, service, head, authorization, now)?;
+        Rights::Owner
+    } else {
+        match token(head.query)? {
+            Some(fields) => check_token(account, service, head, &fields, now)?,
+            None => return Err(no_credentials(head.headers)),
+        }
+    };
+    Ok(Caller { account: account.name().clone(), rights })
+}
+
+fn check_authorization(
+    account: &Account,
+    service: StorageService,
+    head: &RequestHead<'_>,
+    authorization: &str,
+    now: DateTime,
+) -> Result<(), ServiceError> {
+    let (scheme, credentials) = authorization.trim().split_once(' ').ok_or_else(malformed_authorization)?;
+    let scheme = match scheme {
+        "SharedKey" => Scheme::SharedKey,
+        "SharedKeyLite" => Scheme::SharedKeyLite,
+        _ if scheme.eq_ignore_ascii_case("bearer") => return Err(ErrorCode::InvalidAuthenticationInfo.into()),
+        _ => return Err(malformed_authorization()),
+    };
+    let (name, signature) = credentials.trim().split_once(':').ok_or_else(malformed_authorization)?;
+    let dated = shared_key::date(head.headers).and_then(DateTime::parse_rfc1123).ok_or_else(failed)?;
+    if name != account.name().as_str() || dated.seconds_between(now) > SKEW_SECONDS_MAX {
+        return Err(failed());
+    }
+    let request =
+        SignedRequest { method: head.method, path: head.path, query: head.query, headers: head.headers };
+    let verifies = |request: &SignedRequest<'_>| {
+        shared_key::string_to_sign(service, scheme, account.name(), request)
+            .is_some_and(|text| account.verifies(&text, signature))
+    };
+    if verifies(&request) {
+        return Ok(());
+    }
+    match primary_path(head) {
+        Some(path) if verifies(&SignedRequest { path: &path, ..request }) => Ok(()),
+        _ => Err(failed()),
+    }
+}
+
+/// The path without the `-secondary` suffix of its account. Clients of the emulator differ in which of the two
+/// they sign when they read from the secondary.
+fn primary_path(head: &RequestHead<'_>) -> Option<String> {
+    let has_suffix = head.address.secondary && head.address.style == AddressStyle::Path;
+    let name = format!("/{}-secondary", head.address.account);
+    let rest = head.path.strip_prefix(&name).filter(|_| has_suffix)?;
+    Some(format!("/{}{rest}", head.address.account))
+}
+
+/// The token in the query, if there is a signature.
+fn token(query: &str) -> Result<Option<SasFields>, ServiceError> {
+    let Some(parameters) = parse_query(query) else {
+        return Err(failed());
+    };
+    if parameters.iter().all(|parameter| parameter.name != "sig") {
+        return Ok(None);
+    }
+    SasFields::pick(parameters).map(Some).ok_or_else(failed)
+}
+
+fn check_token(
+    account: &Account,
+    service: StorageService,
+    head: &RequestHead<'_>,
+    fields: &SasFields,
+    now: DateTime,
+) -> Result<Rights, ServiceError> {
+    let resource = sas::resource(service, head.address.path, fields);
+    let text = if fields.is_account_sas() {
+        sas::account_string_to_sign(account.name(), fields)
+    } else {
+        resource
+            .as_deref()
+            .and_then(|resource| sas::service_string_to_sign(service, account.name(), resource, fields))
+    };
+    if !text.is_some_and(|text| account.verifies(&text, &fields.signature())) {
+        return Err(failed());
+    }
+    let limits = TokenLimits {
+        start: parse_time(fields.given("st"))?,
+        expiry: parse_time(fields.given("se"))?,
+        permissions: fields.given("sp").filter(|permissions| !permissions.is_empty()).map(str::to_owned),
+    };
+    check_times(limits.start, limits.expiry, now)?;
+    check_protocol(fields, head)?;
+    check_peer(fields, head.peer)?;
+    if fields.is_account_sas() {
+        return account_sas_rights(service, fields, limits);
+    }
+    let policy_id = fields.given("si").filter(|id| !id.is_empty()).map(str::to_owned);
+    let is_whole = limits.expiry.is_some() && limits.permissions.is_some();
+    if policy_id.is_none() && !is_whole {
+        return Err(failed());
+    }
+    let key_limit = match service {
+        StorageService::Table => parse_key_limit(fields)?,
+        StorageService::Blob | StorageService::Queue => None,
+    };
+    let resource = resource.ok_or_else(failed)?;
+    Ok(Rights::ServiceSas(ServiceSasRights { resource, limits, policy_id, key_limit }))
+}
+
+fn account_sas_rights(
+    service: StorageService,
+    fields: &SasFields,
+    limits: TokenLimits,
+) -> Result<Rights, ServiceError> {
+    let only = |name: &str, letters: &str| {
+        let value = fields.value(name);
+        let valid = !value.is_empty() && value.chars().all(|letter| letters.contains(letter));
+        if valid { Ok(value.to_owned()) } else { Err(failed()) }
+    };
+    let (Some(_), Some(permissions)) = (limits.expiry, limits.permissions) else {
+        return Err(failed());
+    };
+    Ok(Rights::AccountSas(AccountSasRights {
+        service,
+        services: only("ss", "bqtf")?,
+        resource_types: only("srt", "sco")?,
+        permissions,
+    }))
+}
+
+/// A token holds from its start up to its expiry.
+pub(crate) fn check_times(
+    start: Option<DateTime>,
+    expiry: Option<DateTime>,
+    now: DateTime,
+) -> Result<(), ServiceError> {
+    let begun = start.is_none_or(|start| start <= now);
+    let over = expiry.is_some_and(|expiry| expiry <= now);
+    if begun && !over { Ok(()) } else { Err(failed()) }
+}
+
+fn parse_time(text: Option<&str>) -> Result<Option<DateTime>, ServiceError> {
+    match text {
+        None | Some("") => Ok(None),
+        Some(text) => DateTime::parse(text).map(Some).ok_or_else(failed),
+    }
+}
+
+fn check_protocol(fields: &SasFields, head: &RequestHead<'_>) -> Result<(), ServiceError> {
+    match fields.value("spr") {
+        "" | "https,http" | "http,https" => Ok(()),
+        "https" if head.secure => Ok(()),
+        "https" => Err(ErrorCode::AuthorizationProtocolMismatch.into()),
+        _ => Err(failed()),
+    }
+}
+
+/// `sip` is one address or a range, both ends included.
+fn check_peer(fields: &SasFields, peer: IpAddr) -> Result<(), ServiceError> {
+    let range = fields.value("sip");
+    if range.is_empty() {
+        return Ok(());
+    }
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let (Ok(first), Ok(last)) = (first.parse::<IpAddr>(), last.parse::<IpAddr>()) else {
+        return Err(failed());
+    };
+    let peer = peer.to_canonical();
+    let one_family = first.is_ipv4() == peer.is_ipv4() && last.is_ipv4() == peer.is_ipv4();
+    if one_family && first <= peer && peer <= last {
+        Ok(())
+    } else {
+        Err(ErrorCode::AuthorizationSourceIPMismatch.into())
+    }
+}
+
+/// A RowKey bound needs its PartitionKey bound.
+fn parse_key_limit(fields: &SasFields) -> Result<Option<KeyLimit>, ServiceError> {
+    let bound = |partition: &str, row: &str| match (fields.given(partition), fields.given(row)) {
+        (None, None) => Ok(None),
+        (Some(partition), row) => Ok(Some((partition.to_owned(), row.map(str::to_owned)))),
+        (None, Some(_)) => Err(failed()),
+    };
+    let limit = KeyLimit { start: bound("spk", "srk")?, end: bound("epk", "erk")? };
+    Ok((limit != KeyLimit::default()).then_some(limit))
+}
+
+pub(crate) fn failed() -> ServiceError {
+    ErrorCode::AuthenticationFailed.into()
+}
+
+fn malformed_authorization() -> ServiceError {
+    ServiceError::with_message(
+        ErrorCode::InvalidAuthenticationInfo,
+        "Authentication information is not given in the correct format. Check the value of Authorization header.",
+    )
+}
+
+fn no_credentials(headers: &HeaderMap) -> ServiceError {
+    let version = headers.get("x-ms-version").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if version >= CHALLENGE_VERSION_MIN {
+        ErrorCode::NoAuthenticationInformation.into()
+    } else {
+        ErrorCode::ResourceNotFound.into()
+    }
+}

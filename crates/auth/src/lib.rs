@@ -1,0 +1,29 @@
+//! Who is asking, and may they: Shared Key, Shared Key Lite, service and account SAS, stored policies.
+//!
+//! `authenticate` reads the head of a request and gives a `Caller`; `authorize` holds the decoded command
+//! against it and gives a `Permitted`, the only thing the service layer executes. The same layouts sign, for
+//! clients and tests. Keys never leave this crate and never reach a log.
+//!
+//! ```
+//! use tavola_auth::{Account, Accounts};
+//! let accounts = Accounts::new(vec![Account::development()]).unwrap();
+//! let name = tavola_model::AccountName::parse("devstoreaccount1").unwrap();
+//! assert!(accounts.get(&name).is_some());
+//! ```
+
+mod account;
+mod authenticate;
+mod authorize;
+mod key_limit;
+mod query;
+mod sas;
+mod shared_key;
+mod sign;
+
+pub use account::{Account, AccountError, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+pub use authenticate::{Caller, RequestHead, SKEW_SECONDS_MAX, authenticate};
+pub use authorize::{Permitted, authorize};
+pub use key_limit::KeyLimit;
+pub use sas::StorageService;
+pub use shared_key::{Scheme, SignedRequest};
+pub use sign::{AccountSas, ServiceSas, sign_account_sas, sign_request, sign_service_sas};

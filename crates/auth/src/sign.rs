@@ -1,0 +1,145 @@
+//! The other side: signing requests and making tokens, for the client library, the CLI and tests. Uses the
+//! same layouts that verify.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tavola_model::{DateTime, ErrorCode, ServiceError};
+
+use crate::sas::{self, SasFields, StorageService};
+use crate::shared_key::{self, Scheme, SignedRequest};
+use crate::{Account, KeyLimit};
+
+/// The version whose layout new tokens have.
+const TOKEN_VERSION: &str = "2019-02-02";
+
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The value of the Authorization header for a request that has its date and content headers already.
+pub fn sign_request(
+    account: &Account,
+    service: StorageService,
+    scheme: Scheme,
+    request: &SignedRequest<'_>,
+) -> Result<String, ServiceError> {
+    let text = shared_key::string_to_sign(service, scheme, account.name(), request)
+        .ok_or(ErrorCode::InvalidHeaderValue)?;
+    Ok(format!("{} {}:{}", scheme.as_str(), account.name(), account.sign(&text)))
+}
+
+/// The limits of a service SAS. What is empty or `None` is left out of the token.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceSas<'a> {
+    /// The table, queue, container or container/blob.
+    pub resource: &'a str,
+    /// Permission letters.
+    pub permissions: &'a str,
+    /// Valid from.
+    pub start: Option<DateTime>,
+    /// Valid until.
+    pub expiry: Option<DateTime>,
+    /// An address or a range of addresses.
+    pub ip: &'a str,
+    /// `https` or `https,http`.
+    pub protocol: &'a str,
+    /// The id of a stored policy.
+    pub policy_id: &'a str,
+    /// Entities of a table.
+    pub keys: KeyLimit,
+    /// The kind of a blob resource: `b` or `c`.
+    pub blob_kind: &'a str,
+    /// The version whose layout is signed, if not ours.
+    pub version: &'a str,
+}
+
+/// Makes a service SAS: the text to put behind `?`.
+pub fn sign_service_sas(
+    account: &Account,
+    service: StorageService,
+    sas: &ServiceSas<'_>,
+) -> Result<String, ServiceError> {
+    let mut fields =
+        common_fields(sas.version, sas.permissions, (sas.start, sas.expiry), sas.ip, sas.protocol);
+    set_text(&mut fields, "si", sas.policy_id);
+    set_text(&mut fields, "sr", sas.blob_kind);
+    let resource = match service {
+        StorageService::Table => {
+            fields.set("tn", sas.resource.to_owned());
+            sas.resource.to_lowercase()
+        }
+        StorageService::Blob | StorageService::Queue => sas.resource.to_owned(),
+    };
+    for (bound, partition_name, row_name) in [(&sas.keys.start, "spk", "srk"), (&sas.keys.end, "epk", "erk")]
+    {
+        let Some((partition, row)) = bound else { continue };
+        fields.set(partition_name, partition.clone());
+        if let Some(row) = row {
+            fields.set(row_name, row.clone());
+        }
+    }
+    let text = sas::service_string_to_sign(service, account.name(), &resource, &fields)
+        .ok_or(ErrorCode::InvalidInput)?;
+    Ok(finish(account, fields, &text))
+}
+
+/// The limits of an account SAS. What is empty or `None` is left out of the token.
+#[derive(Clone, Debug, Default)]
+pub struct AccountSas<'a> {
+    /// Letters of services: `b`, `q`, `t`.
+    pub services: &'a str,
+    /// Letters of resource types: `s`, `c`, `o`.
+    pub resource_types: &'a str,
+    /// Permission letters.
+    pub permissions: &'a str,
+    /// Valid from.
+    pub start: Option<DateTime>,
+    /// Valid until.
+    pub expiry: Option<DateTime>,
+    /// An address or a range of addresses.
+    pub ip: &'a str,
+    /// `https` or `https,http`.
+    pub protocol: &'a str,
+    /// The version whose layout is signed, if not ours.
+    pub version: &'a str,
+}
+
+/// Makes an account SAS: the text to put behind `?`.
+pub fn sign_account_sas(account: &Account, sas: &AccountSas<'_>) -> Result<String, ServiceError> {
+    let mut fields =
+        common_fields(sas.version, sas.permissions, (sas.start, sas.expiry), sas.ip, sas.protocol);
+    fields.set("ss", sas.services.to_owned());
+    fields.set("srt", sas.resource_types.to_owned());
+    let text = sas::account_string_to_sign(account.name(), &fields).ok_or(ErrorCode::InvalidInput)?;
+    Ok(finish(account, fields, &text))
+}
+
+fn common_fields(
+    version: &str,
+    permissions: &str,
+    (start, expiry): (Option<DateTime>, Option<DateTime>),
+    ip: &str,
+    protocol: &str,
+) -> SasFields {
+    let mut fields = SasFields::default();
+    set_text(&mut fields, "sv", if version.is_empty() { TOKEN_VERSION } else { version });
+    set_text(&mut fields, "sp", permissions);
+    set_text(&mut fields, "st", &start.map(|time| time.to_string()).unwrap_or_default());
+    set_text(&mut fields, "se", &expiry.map(|time| time.to_string()).unwrap_or_default());
+    set_text(&mut fields, "sip", ip);
+    set_text(&mut fields, "spr", protocol);
+    fields
+}
+
+fn set_text(fields: &mut SasFields, name: &'static str, text: &str) {
+    if !text.is_empty() {
+        fields.set(name, text.to_owned());
+    }
+}
+
+/// The query text of the fields with their signature.
+fn finish(account: &Account, mut fields: SasFields, text: &str) -> String {
+    fields.set("sig", account.sign(text));
+    let parts: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, UNRESERVED)))
+        .collect();
+    parts.join("&")
+}
