@@ -2,7 +2,7 @@
 //! filters were checked when it was decoded.
 
 use crate::{
-    EntityKey, EntityToken, EtagCondition, Filter, Properties, ServicePropertiesPatch, SignedIdentifier,
+    EntityKey, EntityToken, EtagCondition, Filter, Properties, ServiceError, ServicePropertiesPatch, SignedIdentifier,
     TableName,
 };
 
@@ -24,6 +24,9 @@ pub enum Command {
     GetEntity(GetEntity),
     WriteEntity(TableName, EntityWrite),
     TransactEntities(EntityGroupTransaction),
+    /// A request that is refused for what it holds, but only where its table exists: the service looks for the
+    /// table first, and answers `TableNotFound` without having judged the rest.
+    ProbeTable(TableName, ServiceError),
 }
 
 impl Command {
@@ -43,7 +46,8 @@ impl Command {
             | Command::GetServiceStats
             | Command::PreflightRequest(_)
             | Command::QueryEntities(_)
-            | Command::GetEntity(_) => false,
+            | Command::GetEntity(_)
+            | Command::ProbeTable(..) => false,
         }
     }
 }

@@ -1,0 +1,192 @@
+//! Property values as text: what JSON and Atom share.
+//!
+//! Doubles are written as .NET Framework's "R" format writes them, because that is what the service runs
+//! on: 15 significant digits if they read back as the same number, else 17; an exponent from 1E+15 (or 1E+17)
+//! up and below 1E-04, with at least two digits.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tavola_model::{DateTime, EdmType, EdmValue, ErrorCode, Guid, ServiceError};
+
+/// A value that owns what it had to decode.
+pub enum TextValue<'a> {
+    /// Nothing had to be copied.
+    Plain(EdmValue<'a>),
+    /// Text with its escapes undone.
+    Text(Cow<'a, str>),
+    /// Decoded base64.
+    Bytes(Vec<u8>),
+}
+
+impl TextValue<'_> {
+    /// The value.
+    pub fn as_edm(&self) -> EdmValue<'_> {
+        match self {
+            Self::Plain(value) => *value,
+            Self::Text(text) => EdmValue::String(text),
+            Self::Bytes(bytes) => EdmValue::Binary(bytes),
+        }
+    }
+}
+
+/// Reads the text of a value of a known type. `name` is for the message about dates out of range.
+pub fn parse<'a>(edm_type: EdmType, text: Cow<'a, str>, name: &str) -> Result<TextValue<'a>, ServiceError> {
+    let value = match edm_type {
+        EdmType::String => return Ok(TextValue::Text(text)),
+        EdmType::Binary => {
+            return STANDARD.decode(text.trim()).map(TextValue::Bytes).map_err(|_| ServiceError::unreadable_body());
+        }
+        EdmType::Boolean => parse_boolean(text.trim()).map(EdmValue::Boolean),
+        EdmType::DateTime => match DateTime::parse(text.trim()) {
+            Some(time) => return storable(time, name).map(|time| TextValue::Plain(EdmValue::DateTime(time))),
+            None => None,
+        },
+        EdmType::Double => parse_double(text.trim()).map(EdmValue::Double),
+        EdmType::Guid => Guid::parse(text.trim()).map(EdmValue::Guid),
+        EdmType::Int32 => text.trim().parse().ok().map(EdmValue::Int32),
+        EdmType::Int64 => text.trim().parse().ok().map(EdmValue::Int64),
+    };
+    value.map(TextValue::Plain).ok_or_else(ServiceError::unreadable_body)
+}
+
+fn storable(time: DateTime, name: &str) -> Result<DateTime, ServiceError> {
+    if time >= DateTime::STORABLE_MIN {
+        return Ok(time);
+    }
+    let (year, month, day) = time.date();
+    let (hour, minute, second, _) = time.time_of_day();
+    Err(ServiceError::with_message(
+        ErrorCode::OutOfRangeInput,
+        format!(
+            "The '{name}' parameter of value '{month:02}/{day:02}/{year:04} {hour:02}:{minute:02}:{second:02}' is out of range."
+        ),
+    ))
+}
+
+fn parse_boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" => Some(true),
+        "0" => Some(false),
+        text if text.eq_ignore_ascii_case("true") => Some(true),
+        text if text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
+}
+
+fn parse_double(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" | "INF" => Some(f64::INFINITY),
+        "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
+        // Rust would also read words such as `inf` and `nan`, which the service does not know.
+        text if text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E')) => {
+            text.parse().ok().filter(|number: &f64| number.is_finite())
+        }
+        _ => None,
+    }
+}
+
+/// Writes a finite double without `.0` for whole numbers.
+pub fn write_double(number: f64, out: &mut Vec<u8>) {
+    debug_assert!(number.is_finite());
+    if number == 0.0 {
+        out.push(b'0');
+        return;
+    }
+    let short = format!("{number:.14e}");
+    let (scientific, precision) = match short.parse::<f64>() {
+        Ok(back) if back == number => (short, 15),
+        _ => (format!("{number:.16e}"), 17),
+    };
+    let (mantissa, exponent) = scientific.split_once('e').expect("the e format has an exponent");
+    let exponent: i32 = exponent.parse().expect("the e format has a numeric exponent");
+    let negative = mantissa.starts_with('-');
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    let digits = digits.trim_end_matches('0');
+    if negative {
+        out.push(b'-');
+    }
+    let point = exponent + 1;
+    if point > precision || point < -3 {
+        out.extend_from_slice(&digits.as_bytes()[..1]);
+        if digits.len() > 1 {
+            out.push(b'.');
+            out.extend_from_slice(&digits.as_bytes()[1..]);
+        }
+        out.extend_from_slice(format!("E{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()).as_bytes());
+    } else if point <= 0 {
+        out.extend_from_slice(b"0.");
+        out.extend(std::iter::repeat_n(b'0', usize::try_from(-point).expect("not negative")));
+        out.extend_from_slice(digits.as_bytes());
+    } else {
+        let whole = usize::try_from(point).expect("positive");
+        if digits.len() <= whole {
+            out.extend_from_slice(digits.as_bytes());
+            out.extend(std::iter::repeat_n(b'0', whole - digits.len()));
+        } else {
+            out.extend_from_slice(&digits.as_bytes()[..whole]);
+            out.push(b'.');
+            out.extend_from_slice(&digits.as_bytes()[whole..]);
+        }
+    }
+}
+
+/// Writes base64 text.
+pub fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let written = STANDARD.encode_slice(bytes, &mut out[start..]).expect("the buffer has the exact length");
+    debug_assert_eq!(start + written, out.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(number: f64, expected: &str) {
+        let mut text = Vec::new();
+        write_double(number, &mut text);
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn doubles_are_written_as_the_service_writes_them() {
+        check(3.1, "3.1");
+        check(5.0, "5");
+        check(8_589_934_592.0, "8589934592");
+        check(1.1000000000000001, "1.1");
+        check(1.234_567_890_123_46e24, "1.23456789012346E+24");
+        check(f64::MAX, "1.7976931348623157E+308");
+        check(5e-324, "4.94065645841247E-324");
+        check(123_456_789_012_345.12, "123456789012345.12");
+        check(0.0001, "0.0001");
+        check(0.00001, "1E-05");
+        check(1e15, "1E+15");
+        check(123_456_789_012_345.0, "123456789012345");
+        check(-0.5, "-0.5");
+        check(-0.0, "0");
+        check(0.1 + 0.2, "0.30000000000000004");
+    }
+
+    #[test]
+    fn typed_text_is_read_by_its_type() {
+        let read = |edm_type, text: &'static str| {
+            parse(edm_type, Cow::Borrowed(text), "p").map(|v| format!("{:?}", v.as_edm())).map_err(|e| e.code)
+        };
+        assert_eq!(read(EdmType::Int32, "12345"), Ok("Int32(12345)".into()));
+        assert_eq!(read(EdmType::Int32, "2147483648"), Err(ErrorCode::InvalidInput));
+        assert_eq!(read(EdmType::Int64, "-9223372036854775808"), Ok("Int64(-9223372036854775808)".into()));
+        assert_eq!(read(EdmType::Boolean, "False"), Ok("Boolean(false)".into()));
+        assert_eq!(read(EdmType::Boolean, "yes"), Err(ErrorCode::InvalidInput));
+        assert_eq!(read(EdmType::Double, "-INF"), Ok("Double(-inf)".into()));
+        assert_eq!(read(EdmType::Double, "nan"), Err(ErrorCode::InvalidInput));
+        assert_eq!(read(EdmType::Double, "1e999"), Err(ErrorCode::InvalidInput));
+        assert_eq!(read(EdmType::Binary, "AAE="), Ok("Binary([0, 1])".into()));
+        assert_eq!(read(EdmType::Binary, "A"), Err(ErrorCode::InvalidInput));
+        assert_eq!(read(EdmType::DateTime, "1600-12-31T23:59:59Z"), Err(ErrorCode::OutOfRangeInput));
+        assert_eq!(read(EdmType::DateTime, "yesterday"), Err(ErrorCode::InvalidInput));
+        assert_eq!(read(EdmType::Guid, "x"), Err(ErrorCode::InvalidInput));
+    }
+}

@@ -1,0 +1,225 @@
+//! How a request wants to be answered: read from its head before anything else, because an error must be
+//! written in the right form even when nothing else could be read.
+
+use http::{HeaderMap, Method, header};
+use tavola_model::{Address, AddressStyle, ErrorCode, ServiceError};
+
+use crate::query::Query;
+use crate::version::ApiVersion;
+
+/// What the encoder needs to know of the request.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// Our id of the request.
+    pub request_id: String,
+    /// The client's id of the request, echoed.
+    pub client_request_id: Option<String>,
+    /// The version asked for, echoed.
+    pub version: ApiVersion,
+    /// How entities, tables and OData errors are written.
+    pub format: Format,
+    /// `scheme://host/` or `scheme://host/account/`.
+    pub base: String,
+    /// The account, for `odata.type`.
+    pub account: String,
+    /// Whether a create or insert is answered with its content.
+    pub prefer: Option<Preference>,
+    /// `DataServiceVersion` of the request, down to its number: `3.0` or `2.0` or `1.0`.
+    pub data_service_version: &'static str,
+    /// A HEAD request: headers only.
+    pub head_only: bool,
+}
+
+/// The form of an OData body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON with some metadata.
+    Json(Metadata),
+    /// Atom XML.
+    Atom,
+}
+
+/// How much metadata JSON carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the protocol's own words")]
+pub enum Metadata {
+    None,
+    Minimal,
+    Full,
+}
+
+impl Metadata {
+    /// Its word in a content type.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "nometadata",
+            Self::Minimal => "minimalmetadata",
+            Self::Full => "fullmetadata",
+        }
+    }
+}
+
+/// The `Prefer` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the protocol's own words")]
+pub enum Preference {
+    ReturnContent,
+    ReturnNoContent,
+}
+
+impl Preference {
+    /// Reads a `Prefer` header; anything else is no preference.
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        match headers.get("prefer")?.to_str().ok()?.trim() {
+            "return-content" => Some(Self::ReturnContent),
+            "return-no-content" => Some(Self::ReturnNoContent),
+            _ => None,
+        }
+    }
+
+    /// Its word in `Preference-Applied`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReturnContent => "return-content",
+            Self::ReturnNoContent => "return-no-content",
+        }
+    }
+}
+
+impl Reply {
+    /// Reads what it can; an unacceptable head gives the reply to refuse it with and the reason.
+    pub fn of(
+        method: &Method,
+        headers: &HeaderMap,
+        raw_query: &str,
+        address: Option<&Address<'_>>,
+        request_id: String,
+        secure: bool,
+    ) -> (Self, Result<(), ServiceError>) {
+        let (version, version_result) = match text(headers, "x-ms-version").map(ApiVersion::parse) {
+            None => (ApiVersion::default(), Ok(())),
+            Some(Ok(version)) => (version, Ok(())),
+            Some(Err(error)) => (ApiVersion::default(), Err(error)),
+        };
+        let query = Query::parse(raw_query).unwrap_or_default();
+        let (format, format_result) = match negotiate(query.get("$format"), text(headers, header::ACCEPT.as_str())) {
+            Ok(Format::Json(_)) if !version.is_at_least(ApiVersion::JSON) => {
+                (Format::Atom, Err(ErrorCode::JsonFormatNotSupported.into()))
+            }
+            Ok(format) => (format, Ok(())),
+            Err(error) => (Format::Atom, Err(error)),
+        };
+        let reply = Self {
+            request_id,
+            client_request_id: text(headers, "x-ms-client-request-id").map(str::to_owned),
+            version,
+            format,
+            base: base_url(headers, address, secure),
+            account: address.map(|address| address.account.as_str().to_owned()).unwrap_or_default(),
+            prefer: Preference::of(headers),
+            data_service_version: data_service_version(headers),
+            head_only: method == Method::HEAD,
+        };
+        (reply, version_result.and(format_result))
+    }
+
+    /// Whether the client reads JSON errors from the front end.
+    pub fn wants_json(&self) -> bool {
+        matches!(self.format, Format::Json(_))
+    }
+}
+
+/// The version that answers inside a batch name: what the client can read, at most 3.0.
+pub(crate) fn data_service_version(headers: &HeaderMap) -> &'static str {
+    let asked = text(headers, "maxdataserviceversion").or_else(|| text(headers, "dataserviceversion"));
+    match asked.and_then(|value| value.as_bytes().first()) {
+        Some(b'1') => "1.0",
+        Some(b'2') => "2.0",
+        _ => "3.0",
+    }
+}
+
+/// Chooses the form of the answer: `$format` before `Accept`; JSON if it is named, else Atom.
+pub(crate) fn negotiate(format: Option<&str>, accept: Option<&str>) -> Result<Format, ServiceError> {
+    if let Some(format) = format.filter(|format| !format.is_empty()) {
+        return match format {
+            "json" => Ok(Format::Json(Metadata::Minimal)),
+            "atom" => Ok(Format::Atom),
+            media => media_range(media).ok_or_else(|| ErrorCode::MediaTypeNotSupported.into()),
+        };
+    }
+    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else { return Ok(Format::Atom) };
+    let mut atom = false;
+    for range in accept.split(',') {
+        match media_range(range) {
+            Some(Format::Json(level)) => return Ok(Format::Json(level)),
+            Some(Format::Atom) => atom = true,
+            None => {}
+        }
+    }
+    if atom { Ok(Format::Atom) } else { Err(ErrorCode::MediaTypeNotSupported.into()) }
+}
+
+fn media_range(range: &str) -> Option<Format> {
+    let mut parts = range.split(';').map(str::trim);
+    let media = parts.next()?.to_ascii_lowercase();
+    match media.as_str() {
+        "application/json" => {
+            let level = parts.find_map(|parameter| parameter.strip_prefix("odata="));
+            Some(Format::Json(match level {
+                Some("nometadata") => Metadata::None,
+                Some("fullmetadata") => Metadata::Full,
+                _ => Metadata::Minimal,
+            }))
+        }
+        "*/*" | "application/*" | "application/atom+xml" | "application/xml" | "text/xml" => Some(Format::Atom),
+        _ => None,
+    }
+}
+
+fn base_url(headers: &HeaderMap, address: Option<&Address<'_>>, secure: bool) -> String {
+    let scheme = if secure { "https" } else { "http" };
+    let host = text(headers, header::HOST.as_str()).unwrap_or("localhost");
+    match address {
+        Some(address) if address.style == AddressStyle::Path => {
+            let suffix = if address.secondary { "-secondary" } else { "" };
+            format!("{scheme}://{host}/{}{suffix}/", address.account)
+        }
+        _ => format!("{scheme}://{host}/"),
+    }
+}
+
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(format: Option<&str>, accept: Option<&str>, expected: Option<Format>) {
+        assert_eq!(negotiate(format, accept).ok(), expected, "{format:?} {accept:?}");
+    }
+
+    #[test]
+    fn json_is_chosen_where_it_is_named() {
+        check(None, Some("application/json"), Some(Format::Json(Metadata::Minimal)));
+        check(None, Some("application/json; odata=nometadata"), Some(Format::Json(Metadata::None)));
+        check(None, Some("text/html, application/json;odata=fullmetadata"), Some(Format::Json(Metadata::Full)));
+        check(Some("application/json;odata=fullmetadata"), None, Some(Format::Json(Metadata::Full)));
+        check(Some("application/json;odata=fullmetadata"), Some("*/*"), Some(Format::Json(Metadata::Full)));
+    }
+
+    #[test]
+    fn atom_is_what_nothing_or_anything_gets() {
+        for accept in [None, Some(""), Some("*/*"), Some("application/atom+xml"), Some("application/atom+xml,application/xml")] {
+            check(None, accept, Some(Format::Atom));
+        }
+    }
+
+    #[test]
+    fn other_media_types_are_refused() {
+        check(None, Some("text/html"), None);
+        check(Some("text/csv"), Some("application/json"), None);
+    }
+}

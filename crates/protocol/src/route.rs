@@ -1,0 +1,294 @@
+//! Method, path and query to the resource and operation they name. Bodies are not looked at here.
+//!
+//! Names and keys are checked here, once; what a `Route` holds is valid.
+
+use http::{HeaderMap, Method};
+use percent_encoding::percent_decode_str;
+use tavola_model::{Address, EntityKey, ErrorCode, Key, ServiceError, TableName};
+use tavola_odata::{KeyPredicate, parse_key_predicate};
+
+use crate::query::Query;
+
+/// What a request addresses.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the service's own words")]
+pub enum Route {
+    Preflight,
+    GetServiceProperties,
+    SetServiceProperties,
+    GetServiceStats,
+    QueryTables,
+    CreateTable,
+    GetTable(TableName),
+    DeleteTable(TableName),
+    GetTableAcl(TableName),
+    SetTableAcl(TableName),
+    Batch,
+    QueryEntities(TableName, Option<Key>),
+    InsertEntity(TableName),
+    GetEntity(TableName, EntityKey),
+    PutEntity(TableName, EntityKey),
+    MergeEntity(TableName, EntityKey),
+    DeleteEntity(TableName, EntityKey),
+    /// A path that goes on behind a table: refused, but only once the table is known to exist.
+    BeyondTable(TableName, ServiceError),
+}
+
+impl Route {
+    /// Whether errors come in the form of the front end (plain XML or JSON with `x-ms-error-code`) and not in
+    /// that of the OData layer.
+    pub fn is_front_end(&self) -> bool {
+        matches!(
+            self,
+            Route::Preflight
+                | Route::GetServiceProperties
+                | Route::SetServiceProperties
+                | Route::GetServiceStats
+                | Route::GetTableAcl(_)
+                | Route::SetTableAcl(_)
+        )
+    }
+}
+
+/// Where a request was going when it could not be routed; decides the form of the error.
+#[derive(Debug)]
+pub struct Unroutable {
+    /// What to answer.
+    pub error: ServiceError,
+    /// The front end refused it.
+    pub front_end: bool,
+    /// Refused before it was known which service it is for: the answer has no version.
+    pub before_service: bool,
+}
+
+impl From<ServiceError> for Unroutable {
+    fn from(error: ServiceError) -> Self {
+        Self { error, front_end: false, before_service: false }
+    }
+}
+
+impl From<ErrorCode> for Unroutable {
+    fn from(code: ErrorCode) -> Self {
+        ServiceError::new(code).into()
+    }
+}
+
+/// Finds the route of a request.
+pub fn route(
+    method: &Method,
+    address: &Address<'_>,
+    raw_query: &str,
+    headers: &HeaderMap,
+) -> Result<Route, Unroutable> {
+    if method == Method::OPTIONS {
+        return Ok(Route::Preflight);
+    }
+    let verb = Verb::of(method, headers)?;
+    let Some(query) = Query::parse(raw_query) else { return Err(ErrorCode::InvalidInput.into()) };
+    let path = percent_decode_str(address.path)
+        .decode_utf8()
+        .map_err(|_| ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax."))?;
+    let mut segments = split_segments(&path);
+    let first = if segments.is_empty() { "" } else { segments.remove(0) };
+    let rest = segments;
+
+    if let Some(route) = service_route(verb, first, &query, address)? {
+        return Ok(route);
+    }
+    if first == "$batch" && rest.is_empty() {
+        return if verb == Verb::Post { Ok(Route::Batch) } else { Err(ErrorCode::MethodNotAllowed.into()) };
+    }
+    if query.get("comp") == Some("acl") {
+        return acl_route(verb, first);
+    }
+    let (name, predicate) = split_predicate(first)?;
+    if name == "Tables" && rest.is_empty() {
+        return tables_route(verb, predicate);
+    }
+    let table = TableName::parse(name)?;
+    if let Some(beyond) = rest.first() {
+        return beyond_table(verb, table, address.account.as_str(), beyond);
+    }
+    entity_route(verb, table, address, predicate)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Get,
+    Post,
+    Put,
+    Merge,
+    Delete,
+}
+
+impl Verb {
+    /// The verb a request means, which `X-HTTP-Method` may say in place of POST
+    /// (<https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes>).
+    fn of(method: &Method, headers: &HeaderMap) -> Result<Self, ServiceError> {
+        let mut tunnelled = headers.get_all("x-http-method").iter();
+        let Some(value) = tunnelled.next() else { return Self::named(method.as_str()) };
+        if tunnelled.next().is_some() {
+            return Err(ErrorCode::XMethodIncorrectCount.into());
+        }
+        if method != Method::POST {
+            return Err(ErrorCode::XMethodNotUsingPost.into());
+        }
+        match value.to_str().unwrap_or_default() {
+            "PUT" => Ok(Self::Put),
+            "MERGE" | "PATCH" => Ok(Self::Merge),
+            "DELETE" => Ok(Self::Delete),
+            _ => Err(ErrorCode::XMethodIncorrectValue.into()),
+        }
+    }
+
+    fn named(name: &str) -> Result<Self, ServiceError> {
+        match name {
+            "GET" | "HEAD" => Ok(Self::Get),
+            "POST" => Ok(Self::Post),
+            "PUT" => Ok(Self::Put),
+            "MERGE" | "PATCH" => Ok(Self::Merge),
+            "DELETE" => Ok(Self::Delete),
+            _ => Err(ErrorCode::InvalidHttpVerb.into()),
+        }
+    }
+}
+
+/// Splits a decoded path at slashes, but not inside quotes: a key predicate may hold anything.
+fn split_segments(path: &str) -> Vec<&str> {
+    let (mut segments, mut start, mut quoted) = (Vec::new(), 0, false);
+    for (place, character) in path.char_indices() {
+        match character {
+            '\'' => quoted = !quoted,
+            '/' if !quoted => {
+                segments.push(&path[start..place]);
+                start = place + 1;
+            }
+            _ => {}
+        }
+    }
+    segments.push(&path[start..]);
+    segments.retain(|segment| !segment.is_empty());
+    segments
+}
+
+/// `name(predicate)` in two; an unclosed parenthesis is a syntax error.
+fn split_predicate(segment: &str) -> Result<(&str, KeyPredicate), ServiceError> {
+    let Some((name, rest)) = segment.split_once('(') else { return Ok((segment, KeyPredicate::None)) };
+    let bad_syntax = || ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.");
+    let inner = rest.strip_suffix(')').ok_or_else(bad_syntax)?;
+    // The key of a table is one plain string, so there the service gives no position.
+    let predicate = parse_key_predicate(inner).map_err(|error| if name == "Tables" { bad_syntax() } else { error })?;
+    Ok((name, predicate))
+}
+
+fn service_route(
+    verb: Verb,
+    first: &str,
+    query: &Query<'_>,
+    address: &Address<'_>,
+) -> Result<Option<Route>, Unroutable> {
+    let invalid = |before_service| Unroutable {
+        error: ErrorCode::InvalidQueryParameterValue.into(),
+        front_end: true,
+        before_service,
+    };
+    let comp = query.get("comp");
+    if query.get("restype") == Some("service") && !first.is_empty() {
+        return Err(invalid(true));
+    }
+    if !first.is_empty() {
+        return Ok(None);
+    }
+    match (query.get("restype"), comp, verb) {
+        (Some("service"), Some("properties"), Verb::Get) => Ok(Some(Route::GetServiceProperties)),
+        (Some("service"), Some("properties"), Verb::Put) => Ok(Some(Route::SetServiceProperties)),
+        (Some("service"), Some("stats"), Verb::Get) if address.secondary => Ok(Some(Route::GetServiceStats)),
+        (Some("service"), Some("stats"), Verb::Get) => Err(invalid(false)),
+        (Some("service"), Some("properties" | "stats"), _) => {
+            Err(Unroutable { error: ErrorCode::MethodNotAllowed.into(), front_end: true, before_service: false })
+        }
+        (Some(_), _, _) | (None, Some(_), _) => Err(invalid(false)),
+        (None, None, Verb::Get) => Err(ErrorCode::NotImplemented.into()),
+        (None, None, _) => Err(ErrorCode::MethodNotAllowed.into()),
+    }
+}
+
+fn acl_route(verb: Verb, name: &str) -> Result<Route, Unroutable> {
+    let front_end = |error| Unroutable { error, front_end: true, before_service: false };
+    let table = TableName::parse(name).map_err(front_end)?;
+    match verb {
+        Verb::Get => Ok(Route::GetTableAcl(table)),
+        Verb::Put => Ok(Route::SetTableAcl(table)),
+        Verb::Post | Verb::Merge | Verb::Delete => Err(front_end(ErrorCode::MethodNotAllowed.into())),
+    }
+}
+
+fn tables_route(verb: Verb, predicate: KeyPredicate) -> Result<Route, Unroutable> {
+    match (verb, predicate) {
+        (Verb::Get, KeyPredicate::None) => Ok(Route::QueryTables),
+        (Verb::Post, KeyPredicate::None) => Ok(Route::CreateTable),
+        (Verb::Get, KeyPredicate::Single(name)) => Ok(Route::GetTable(existing_table(&name)?)),
+        (Verb::Delete, KeyPredicate::Single(name)) => Ok(Route::DeleteTable(existing_table(&name)?)),
+        (_, KeyPredicate::Partition(_) | KeyPredicate::Entity { .. } | KeyPredicate::Other(_)) => {
+            Err(ErrorCode::InvalidInput.into())
+        }
+        (Verb::Post | Verb::Put | Verb::Merge | Verb::Delete, _) => Err(ErrorCode::MethodNotAllowed.into()),
+    }
+}
+
+/// A name that no table can have names no table: 404, not a lesson about names.
+fn existing_table(name: &str) -> Result<TableName, ServiceError> {
+    TableName::parse(name).map_err(|_| ErrorCode::ResourceNotFound.into())
+}
+
+fn entity_route(
+    verb: Verb,
+    table: TableName,
+    address: &Address<'_>,
+    predicate: KeyPredicate,
+) -> Result<Route, Unroutable> {
+    match (verb, predicate) {
+        (Verb::Get, KeyPredicate::None) => Ok(Route::QueryEntities(table, None)),
+        (Verb::Get, KeyPredicate::Partition(partition)) => {
+            Ok(Route::QueryEntities(table, Some(Key::parse(&partition)?)))
+        }
+        (Verb::Post, KeyPredicate::None) => Ok(Route::InsertEntity(table)),
+        (verb, KeyPredicate::Entity { partition, row }) => {
+            let key = EntityKey { partition: Key::parse(&partition)?, row: Key::parse(&row)? };
+            match verb {
+                Verb::Get => Ok(Route::GetEntity(table, key)),
+                Verb::Put => Ok(Route::PutEntity(table, key)),
+                Verb::Merge => Ok(Route::MergeEntity(table, key)),
+                Verb::Delete => Ok(Route::DeleteEntity(table, key)),
+                Verb::Post => Err(ErrorCode::MethodNotAllowed.into()),
+            }
+        }
+        (_, KeyPredicate::Single(_) | KeyPredicate::Partition(_) | KeyPredicate::Other(_)) => {
+            Err(wrong_key_count(address.account.as_str(), &table).into())
+        }
+        (Verb::Put | Verb::Merge | Verb::Delete, KeyPredicate::None) => Err(ErrorCode::MethodNotAllowed.into()),
+    }
+}
+
+fn wrong_key_count(account: &str, table: &TableName) -> ServiceError {
+    ServiceError::with_message(
+        ErrorCode::InvalidInput,
+        format!(
+            "The number of keys specified in the URI does not match number of key properties for the resource \
+             '{account}.{table}'."
+        ),
+    )
+}
+
+/// What clients get whose base URL names a table by mistake. All of it is recorded.
+fn beyond_table(verb: Verb, table: TableName, account: &str, beyond: &str) -> Result<Route, Unroutable> {
+    match verb {
+        Verb::Post if beyond == "$batch" => Err(ErrorCode::MediaTypeNotSupported.into()),
+        Verb::Post => Ok(Route::InsertEntity(table)),
+        Verb::Get => Ok(Route::BeyondTable(table, ErrorCode::NotImplemented.into())),
+        Verb::Delete | Verb::Put | Verb::Merge => {
+            let error = wrong_key_count(account, &table);
+            Ok(Route::BeyondTable(table, error))
+        }
+    }
+}

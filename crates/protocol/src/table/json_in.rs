@@ -1,0 +1,209 @@
+//! JSON request bodies to tables and entities.
+//!
+//! Members are read once, borrowed from the body, in order; numbers keep their text because `5` and `5.0` are
+//! different types. `odata.*` members and annotations other than `X@odata.type` are ignored, nulls are
+//! dropped, and `Timestamp` is never taken from a client.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::Deserializer as _;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+use tavola_model::{EdmType, EdmValue, ErrorCode, PropertiesBuilder, ServiceError};
+
+use crate::edm_text::{self, TextValue};
+use crate::table::body::EntityBody;
+
+/// Reads the name in the body of Create Table.
+pub fn table_name(body: &[u8]) -> Result<String, ServiceError> {
+    let members = read_members(body)?;
+    let (_, raw) =
+        members.iter().find(|(name, _)| name == "TableName").ok_or_else(ServiceError::unreadable_body)?;
+    Ok(string(raw)?.into_owned())
+}
+
+/// Reads the body of an entity write.
+pub fn entity(body: &[u8]) -> Result<EntityBody, ServiceError> {
+    let members = read_members(body)?;
+    let types = annotated_types(&members)?;
+    let mut entity = EntityBody::new(PropertiesBuilder::new());
+    for (name, raw) in &members {
+        if name.starts_with("odata.") || name.contains('@') || name == "Timestamp" || raw.get() == "null" {
+            continue;
+        }
+        let annotated = types.get(name.as_ref()).copied();
+        if name == "PartitionKey" || name == "RowKey" {
+            // A key is a string and nothing else.
+            if annotated.is_some_and(|edm_type| edm_type != EdmType::String) {
+                return Err(ServiceError::unreadable_body());
+            }
+            entity.set_key(name, string(raw)?.into_owned());
+            continue;
+        }
+        match value(name, raw, annotated) {
+            Ok(value) => entity.push(name, value.as_edm()),
+            Err(error) if error.code == ErrorCode::InvalidInput => return Err(error),
+            Err(error) => entity.refuse(error),
+        }
+    }
+    Ok(entity)
+}
+
+type Members<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+fn read_members(body: &[u8]) -> Result<Members<'_>, ServiceError> {
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let members = deserializer.deserialize_map(MemberVisitor).map_err(|_| ServiceError::unreadable_body())?;
+    deserializer.end().map_err(|_| ServiceError::unreadable_body())?;
+    Ok(members)
+}
+
+struct MemberVisitor;
+
+impl<'de> Visitor<'de> for MemberVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::with_capacity(16);
+        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+            members.push((name, map.next_value::<&'de RawValue>()?));
+        }
+        Ok(members)
+    }
+}
+
+/// A member name, borrowed where it has no escapes.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de> serde::Deserialize<'de> for Name<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameVisitor;
+        impl<'de> Visitor<'de> for NameVisitor {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
+/// The types that `X@odata.type` members give. The value of an annotation that matters must name a type.
+fn annotated_types<'a>(members: &'a Members<'_>) -> Result<HashMap<&'a str, EdmType>, ServiceError> {
+    let mut types = HashMap::new();
+    for (name, raw) in members {
+        let Some(property) = name.strip_suffix("@odata.type") else { continue };
+        if property.contains('@') || property == "Timestamp" {
+            continue;
+        }
+        let edm_type = EdmType::parse(&string(raw)?).ok_or_else(ServiceError::unreadable_body)?;
+        types.insert(property, edm_type);
+    }
+    Ok(types)
+}
+
+fn string(raw: &RawValue) -> Result<Cow<'_, str>, ServiceError> {
+    if !raw.get().starts_with('"') {
+        return Err(ServiceError::unreadable_body());
+    }
+    serde_json::from_str::<Name<'_>>(raw.get()).map(|name| name.0).map_err(|_| ServiceError::unreadable_body())
+}
+
+fn value<'a>(name: &str, raw: &'a RawValue, annotated: Option<EdmType>) -> Result<TextValue<'a>, ServiceError> {
+    let text = raw.get();
+    match (text.as_bytes().first(), annotated) {
+        (Some(b'"'), None) => Ok(TextValue::Text(string(raw)?)),
+        (Some(b'"'), Some(edm_type)) => edm_text::parse(edm_type, string(raw)?, name),
+        (Some(b't' | b'f'), None | Some(EdmType::Boolean)) => {
+            Ok(TextValue::Plain(EdmValue::Boolean(text.starts_with('t'))))
+        }
+        (Some(b'-' | b'0'..=b'9'), None) => Ok(TextValue::Plain(untyped_number(text)?)),
+        (Some(b'-' | b'0'..=b'9'), Some(edm_type @ (EdmType::Int32 | EdmType::Double))) => {
+            edm_text::parse(edm_type, Cow::Borrowed(text), name)
+        }
+        _ => Err(ServiceError::unreadable_body()),
+    }
+}
+
+/// A whole number that fits is an Int32; every other number is a Double.
+fn untyped_number(text: &str) -> Result<EdmValue<'static>, ServiceError> {
+    if let Ok(number) = text.parse::<i32>() {
+        return Ok(EdmValue::Int32(number));
+    }
+    let number: f64 = text.parse().map_err(|_| ServiceError::unreadable_body())?;
+    if number.is_finite() { Ok(EdmValue::Double(number)) } else { Err(ServiceError::unreadable_body()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, expected: &str) {
+        let shown = match entity(body.as_bytes()).and_then(EntityBody::into_properties) {
+            Ok(properties) => {
+                let list: Vec<String> =
+                    properties.iter().map(|p| format!("{}={:?}", p.name, p.value)).collect();
+                list.join(" ")
+            }
+            Err(error) => error.code.as_str().to_owned(),
+        };
+        assert_eq!(shown, expected, "{body}");
+    }
+
+    #[test]
+    fn types_come_from_the_annotation_or_the_form_of_the_value() {
+        check(r#"{"a":1,"b":2147483648,"c":1.0,"d":"x","e":true}"#, "a=Int32(1) b=Double(2147483648.0) c=Double(1.0) d=String(\"x\") e=Boolean(true)");
+        check(r#"{"a":"1","a@odata.type":"Edm.Int64"}"#, "a=Int64(1)");
+        check(r#"{"a@odata.type":"Edm.Double","a":5}"#, "a=Double(5.0)");
+        check(r#"{"a@odata.type":"Edm.Double","a":"NaN"}"#, "a=Double(NaN)");
+        check(r#"{"a@odata.type":"Edm.Int32","a":"12345"}"#, "a=Int32(12345)");
+        check(r#"{"a@odata.type":"Edm.Boolean","a":"False"}"#, "a=Boolean(false)");
+        check(r#"{"a@odata.type":"Edm.Binary","a":"AQI="}"#, "a=Binary([1, 2])");
+    }
+
+    #[test]
+    fn nulls_system_members_and_other_annotations_are_ignored() {
+        check(r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"never","odata.etag":"x","a":null,"b@odata.type@odata.type":"y","b":1}"#, "b=Int32(1)");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_invalid_input() {
+        for body in [
+            "", "[]", "1", "{", "{\"a\":}", "{\"a\":1}x", "{\"a\":[1]}", "{\"a\":{}}", "{\"a\":1e999}",
+            r#"{"a":123,"a@odata.type":"Edm.Int64"}"#, r#"{"a":"x","a@odata.type":"Edm.Int64"}"#,
+            r#"{"a":"x","a@odata.type":"EdmType.DATETIME"}"#, r#"{"a":1,"a@odata.type":"Edm.String"}"#,
+            r#"{"PartitionKey":1,"RowKey":"r"}"#, r#"{"PartitionKey":"2020-01-01","PartitionKey@odata.type":"Edm.DateTime"}"#,
+            r#"{"a":"\ud800"}"#, "{\"a\":\"\u{1}\"}",
+        ] {
+            check(body, "InvalidInput");
+        }
+    }
+
+    #[test]
+    fn what_breaks_a_rule_of_the_data_model_has_its_own_code() {
+        check(r#"{"a":1,"a":2}"#, "DuplicatePropertiesSpecified");
+        check(r#"{"1a":1}"#, "PropertyNameInvalid");
+        check(r#"{"a":"1600-01-01","a@odata.type":"Edm.DateTime"}"#, "OutOfRangeInput");
+    }
+
+    #[test]
+    fn escapes_are_undone() {
+        check(r#"{"a":"\u00fc\n\"\ud83d\ude00"}"#, "a=String(\"ü\\n\\\"😀\")");
+    }
+}

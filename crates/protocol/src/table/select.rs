@@ -1,0 +1,29 @@
+//! `$select`: which properties a client wants to see. A matter of writing only; the query is the same.
+
+use tavola_model::StoredEntity;
+
+/// The names asked for and the text they were asked with, which the context URL repeats.
+#[derive(Clone, Debug, Default)]
+pub struct Select {
+    /// `None` for all.
+    pub names: Option<Vec<String>>,
+    /// The text of the option, if it was given.
+    pub text: Option<String>,
+}
+
+impl Select {
+    /// Whether a property is wanted.
+    pub fn wants(&self, name: &str) -> bool {
+        self.names.as_ref().is_none_or(|names| names.iter().any(|wanted| wanted == name))
+    }
+
+    /// Names asked for that the entity lacks, in the order asked: written as nulls.
+    pub fn missing<'a>(&'a self, entity: &'a StoredEntity) -> impl Iterator<Item = &'a str> {
+        let names = self.names.as_deref().unwrap_or_default();
+        names.iter().enumerate().filter(|(place, name)| !names[..*place].contains(name)).map(|(_, name)| name.as_str()).filter(
+            |name| {
+                !matches!(*name, "PartitionKey" | "RowKey" | "Timestamp") && entity.properties.get(name).is_none()
+            },
+        )
+    }
+}
