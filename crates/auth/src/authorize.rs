@@ -81,6 +81,8 @@ enum Need<'a> {
     Owner,
     /// Reading entities of a table, or the one of this key.
     Read(&'a TableName, Option<&'a EntityKey>),
+    /// Learning whether a table exists, which any permission on its entities tells.
+    Probe(&'a TableName),
     /// Writing an entity of a table.
     Write(&'a TableName, &'a EntityWrite),
     /// Writing several.
@@ -89,6 +91,9 @@ enum Need<'a> {
 
 /// Permission letters: one of them is enough.
 type Letters = &'static str;
+
+/// Every letter that opens entities.
+const ENTITY_LETTERS: Letters = "raud";
 
 fn need(command: &Command) -> Need<'_> {
     match command {
@@ -101,6 +106,7 @@ fn need(command: &Command) -> Need<'_> {
         Command::GetTableAcl(_) | Command::SetTableAcl(..) => Need::Owner,
         Command::QueryEntities(query) => Need::Read(&query.table, None),
         Command::GetEntity(get) => Need::Read(&get.table, Some(&get.key)),
+        Command::ProbeTable(table, _) => Need::Probe(table),
         Command::WriteEntity(table, write) => Need::Write(table, write),
         Command::TransactEntities(transaction) => Need::Transact(&transaction.table, &transaction.writes),
     }
@@ -123,6 +129,7 @@ fn check_preflight(command: &Command) -> Result<(), ServiceError> {
         | Need::Container(_)
         | Need::Owner
         | Need::Read(..)
+        | Need::Probe(_)
         | Need::Write(..)
         | Need::Transact(..) => Err(ErrorCode::AuthorizationFailure.into()),
     }
@@ -150,6 +157,10 @@ fn check_account_sas(rights: &AccountSasRights, command: &Command) -> Result<(),
         Need::Read(..) => {
             check_type('o')?;
             check_any(&rights.permissions, "r")
+        }
+        Need::Probe(_) => {
+            check_type('o')?;
+            check_any(&rights.permissions, ENTITY_LETTERS)
         }
         Need::Write(_, write) => {
             check_type('o')?;
@@ -182,6 +193,10 @@ fn check_service_sas(
             check_table(table)?;
             check_any(&permissions, "r")?;
             check_point_read(rights.key_limit.as_ref(), key)
+        }
+        Need::Probe(table) => {
+            check_table(table)?;
+            check_any(&permissions, ENTITY_LETTERS)
         }
         Need::Write(table, write) => {
             check_table(table)?;
