@@ -11,7 +11,7 @@ use tavola_auth::{
 use tavola_model::{
     AccessPolicy, Command, EntityChange, EntityGroupTransaction, EntityKey, EntityWrite, ErrorCode,
     EtagCondition, GetEntity, Key, Preflight, PropertiesBuilder, QueryEntities, QueryTables, ServiceError,
-    ServicePropertiesPatch, SignedIdentifier, TableName,
+    SignedIdentifier, TableName,
 };
 
 /// What an operation needs, as data: resource type, and sets of letters of which one whole set must be there.
@@ -34,9 +34,7 @@ const OPERATIONS: [Operation; 18] = [
     operation("get acl", 'c', NEVER, None, |table, _| Command::GetTableAcl(table.clone())),
     operation("set acl", 'c', NEVER, None, |table, _| Command::SetTableAcl(table.clone(), Vec::new())),
     operation("get properties", 's', &["r"], None, |_, _| Command::GetServiceProperties),
-    operation("set properties", 's', &["w"], None, |_, _| {
-        Command::SetServiceProperties(Box::new(ServicePropertiesPatch::default()))
-    }),
+    operation("set properties", 's', &["w"], None, |_, _| Command::SetServiceProperties(Box::default())),
     operation("get stats", 's', &["r"], None, |_, _| Command::GetServiceStats),
     operation("query entities", 'o', &["r"], Some("r"), |table, _| {
         Command::QueryEntities(QueryEntities { table: table.clone(), filter: None, top: None, from: None })
