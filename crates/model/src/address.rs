@@ -50,6 +50,13 @@ impl<'a> Address<'a> {
     }
 }
 
+impl Address<'_> {
+    /// The same account and style with another path.
+    pub fn clone_with_path<'b>(&self, path: &'b str) -> Address<'b> {
+        Address { account: self.account.clone(), style: self.style, secondary: self.secondary, path }
+    }
+}
+
 /// The first label of a host name that can name an account.
 fn account_label(host: &str) -> Option<&str> {
     if host.starts_with('[') {

@@ -2,8 +2,8 @@
 //! filters were checked when it was decoded.
 
 use crate::{
-    EntityKey, EntityToken, EtagCondition, Filter, Properties, ServiceError, ServicePropertiesPatch, SignedIdentifier,
-    TableName,
+    EntityKey, EntityToken, EtagCondition, Filter, Properties, ServiceError, ServicePropertiesPatch,
+    SignedIdentifier, TableName,
 };
 
 /// A request, understood.

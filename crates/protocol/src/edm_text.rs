@@ -36,7 +36,10 @@ pub fn parse<'a>(edm_type: EdmType, text: Cow<'a, str>, name: &str) -> Result<Te
     let value = match edm_type {
         EdmType::String => return Ok(TextValue::Text(text)),
         EdmType::Binary => {
-            return STANDARD.decode(text.trim()).map(TextValue::Bytes).map_err(|_| ServiceError::unreadable_body());
+            return STANDARD
+                .decode(text.trim())
+                .map(TextValue::Bytes)
+                .map_err(|_| ServiceError::unreadable_body());
         }
         EdmType::Boolean => parse_boolean(text.trim()).map(EdmValue::Boolean),
         EdmType::DateTime => match DateTime::parse(text.trim()) {
@@ -115,7 +118,9 @@ pub fn write_double(number: f64, out: &mut Vec<u8>) {
             out.push(b'.');
             out.extend_from_slice(&digits.as_bytes()[1..]);
         }
-        out.extend_from_slice(format!("E{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()).as_bytes());
+        out.extend_from_slice(
+            format!("E{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()).as_bytes(),
+        );
     } else if point <= 0 {
         out.extend_from_slice(b"0.");
         out.extend(std::iter::repeat_n(b'0', usize::try_from(-point).expect("not negative")));

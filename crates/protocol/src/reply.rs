@@ -28,6 +28,8 @@ pub struct Reply {
     pub data_service_version: &'static str,
     /// A HEAD request: headers only.
     pub head_only: bool,
+    /// Whether queries are answered with how they ran (`x-tavola-plan`).
+    pub show_plan: bool,
 }
 
 /// The form of an OData body.
@@ -102,13 +104,14 @@ impl Reply {
             Some(Err(error)) => (ApiVersion::default(), Err(error)),
         };
         let query = Query::parse(raw_query).unwrap_or_default();
-        let (format, format_result) = match negotiate(query.get("$format"), text(headers, header::ACCEPT.as_str())) {
-            Ok(Format::Json(_)) if !version.is_at_least(ApiVersion::JSON) => {
-                (Format::Atom, Err(ErrorCode::JsonFormatNotSupported.into()))
-            }
-            Ok(format) => (format, Ok(())),
-            Err(error) => (Format::Atom, Err(error)),
-        };
+        let (format, format_result) =
+            match negotiate(query.get("$format"), text(headers, header::ACCEPT.as_str())) {
+                Ok(Format::Json(_)) if !version.is_at_least(ApiVersion::JSON) => {
+                    (Format::Atom, Err(ErrorCode::JsonFormatNotSupported.into()))
+                }
+                Ok(format) => (format, Ok(())),
+                Err(error) => (Format::Atom, Err(error)),
+            };
         let reply = Self {
             request_id,
             client_request_id: text(headers, "x-ms-client-request-id").map(str::to_owned),
@@ -119,6 +122,7 @@ impl Reply {
             prefer: Preference::of(headers),
             data_service_version: data_service_version(headers),
             head_only: method == Method::HEAD,
+            show_plan: false,
         };
         (reply, version_result.and(format_result))
     }
@@ -172,7 +176,9 @@ fn media_range(range: &str) -> Option<Format> {
                 _ => Metadata::Minimal,
             }))
         }
-        "*/*" | "application/*" | "application/atom+xml" | "application/xml" | "text/xml" => Some(Format::Atom),
+        "*/*" | "application/*" | "application/atom+xml" | "application/xml" | "text/xml" => {
+            Some(Format::Atom)
+        }
         _ => None,
     }
 }
@@ -205,14 +211,24 @@ mod tests {
     fn json_is_chosen_where_it_is_named() {
         check(None, Some("application/json"), Some(Format::Json(Metadata::Minimal)));
         check(None, Some("application/json; odata=nometadata"), Some(Format::Json(Metadata::None)));
-        check(None, Some("text/html, application/json;odata=fullmetadata"), Some(Format::Json(Metadata::Full)));
+        check(
+            None,
+            Some("text/html, application/json;odata=fullmetadata"),
+            Some(Format::Json(Metadata::Full)),
+        );
         check(Some("application/json;odata=fullmetadata"), None, Some(Format::Json(Metadata::Full)));
         check(Some("application/json;odata=fullmetadata"), Some("*/*"), Some(Format::Json(Metadata::Full)));
     }
 
     #[test]
     fn atom_is_what_nothing_or_anything_gets() {
-        for accept in [None, Some(""), Some("*/*"), Some("application/atom+xml"), Some("application/atom+xml,application/xml")] {
+        for accept in [
+            None,
+            Some(""),
+            Some("*/*"),
+            Some("application/atom+xml"),
+            Some("application/atom+xml,application/xml"),
+        ] {
             check(None, accept, Some(Format::Atom));
         }
     }

@@ -85,9 +85,9 @@ pub fn route(
     }
     let verb = Verb::of(method, headers)?;
     let Some(query) = Query::parse(raw_query) else { return Err(ErrorCode::InvalidInput.into()) };
-    let path = percent_decode_str(address.path)
-        .decode_utf8()
-        .map_err(|_| ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax."))?;
+    let path = percent_decode_str(address.path).decode_utf8().map_err(|_| {
+        ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.")
+    })?;
     let mut segments = split_segments(&path);
     let first = if segments.is_empty() { "" } else { segments.remove(0) };
     let rest = segments;
@@ -174,10 +174,12 @@ fn split_segments(path: &str) -> Vec<&str> {
 /// `name(predicate)` in two; an unclosed parenthesis is a syntax error.
 fn split_predicate(segment: &str) -> Result<(&str, KeyPredicate), ServiceError> {
     let Some((name, rest)) = segment.split_once('(') else { return Ok((segment, KeyPredicate::None)) };
-    let bad_syntax = || ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.");
+    let bad_syntax =
+        || ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.");
     let inner = rest.strip_suffix(')').ok_or_else(bad_syntax)?;
     // The key of a table is one plain string, so there the service gives no position.
-    let predicate = parse_key_predicate(inner).map_err(|error| if name == "Tables" { bad_syntax() } else { error })?;
+    let predicate =
+        parse_key_predicate(inner).map_err(|error| if name == "Tables" { bad_syntax() } else { error })?;
     Ok((name, predicate))
 }
 
@@ -204,9 +206,11 @@ fn service_route(
         (Some("service"), Some("properties"), Verb::Put) => Ok(Some(Route::SetServiceProperties)),
         (Some("service"), Some("stats"), Verb::Get) if address.secondary => Ok(Some(Route::GetServiceStats)),
         (Some("service"), Some("stats"), Verb::Get) => Err(invalid(false)),
-        (Some("service"), Some("properties" | "stats"), _) => {
-            Err(Unroutable { error: ErrorCode::MethodNotAllowed.into(), front_end: true, before_service: false })
-        }
+        (Some("service"), Some("properties" | "stats"), _) => Err(Unroutable {
+            error: ErrorCode::MethodNotAllowed.into(),
+            front_end: true,
+            before_service: false,
+        }),
         (Some(_), _, _) | (None, Some(_), _) => Err(invalid(false)),
         (None, None, Verb::Get) => Err(ErrorCode::NotImplemented.into()),
         (None, None, _) => Err(ErrorCode::MethodNotAllowed.into()),
@@ -266,7 +270,9 @@ fn entity_route(
         (_, KeyPredicate::Single(_) | KeyPredicate::Partition(_) | KeyPredicate::Other(_)) => {
             Err(wrong_key_count(address.account.as_str(), &table).into())
         }
-        (Verb::Put | Verb::Merge | Verb::Delete, KeyPredicate::None) => Err(ErrorCode::MethodNotAllowed.into()),
+        (Verb::Put | Verb::Merge | Verb::Delete, KeyPredicate::None) => {
+            Err(ErrorCode::MethodNotAllowed.into())
+        }
     }
 }
 

@@ -74,15 +74,16 @@ fn read_properties(body: &[u8]) -> Result<Vec<AtomProperty>, ServiceError> {
                 path.pop();
             }
             Event::Text(text) if in_property(&path) => {
-                let piece = text.xml10_content().map_err(|_| ServiceError::unreadable_body())?;
-                append(&mut properties, &piece)?;
+                append(&mut properties, &text.xml10_content())?;
             }
             Event::CData(text) if in_property(&path) => {
-                let piece = text.decode().map_err(|_| ServiceError::unreadable_body())?;
-                append(&mut properties, &piece)?;
+                append(&mut properties, &text.xml10_content())?;
             }
             Event::GeneralRef(reference) if in_property(&path) => {
-                append(&mut properties, &crate::xml::resolve_reference(&reference).ok_or_else(ServiceError::unreadable_body)?)?;
+                append(
+                    &mut properties,
+                    &crate::xml::resolve_reference(&reference).ok_or_else(ServiceError::unreadable_body)?,
+                )?;
             }
             Event::DocType(_) => return Err(ServiceError::unreadable_body()),
             Event::Eof => break,
@@ -111,10 +112,9 @@ fn open(
     let mut property = AtomProperty { name, edm_type: None, null: false, text: String::new() };
     for attribute in start.attributes() {
         let attribute = attribute.map_err(|_| ServiceError::unreadable_body())?;
-        let value = std::str::from_utf8(&attribute.value).map_err(|_| ServiceError::unreadable_body())?;
         match attribute.key.local_name().as_ref() {
-            b"type" => property.edm_type = Some(value.to_owned()),
-            b"null" => property.null = value == "true",
+            "type" => property.edm_type = Some(attribute.value.into_owned()),
+            "null" => property.null = attribute.value == "true",
             _ => {}
         }
     }
@@ -132,7 +132,7 @@ fn append(properties: &mut [AtomProperty], piece: &str) -> Result<(), ServiceErr
 }
 
 fn local_name(start: &BytesStart<'_>) -> String {
-    String::from_utf8_lossy(start.local_name().as_ref()).into_owned()
+    start.local_name().as_ref().to_owned()
 }
 
 #[cfg(test)]
@@ -149,7 +149,8 @@ mod tests {
     fn check(properties: &str, expected: &str) {
         let shown = match entity(entry(properties).as_bytes()).and_then(EntityBody::into_properties) {
             Ok(properties) => {
-                let list: Vec<String> = properties.iter().map(|p| format!("{}={:?}", p.name, p.value)).collect();
+                let list: Vec<String> =
+                    properties.iter().map(|p| format!("{}={:?}", p.name, p.value)).collect();
                 list.join(" ")
             }
             Err(error) => error.code.as_str().to_owned(),
@@ -159,7 +160,10 @@ mod tests {
 
     #[test]
     fn properties_are_read_by_their_type() {
-        check("<d:a m:type=\"Edm.Int64\">5</d:a><d:b>x &amp; y&#65;</d:b><d:n m:null=\"true\" /><d:e></d:e>", "a=Int64(5) b=String(\"x & yA\") e=String(\"\")");
+        check(
+            "<d:a m:type=\"Edm.Int64\">5</d:a><d:b>x &amp; y&#65;</d:b><d:n m:null=\"true\" /><d:e></d:e>",
+            "a=Int64(5) b=String(\"x & yA\") e=String(\"\")",
+        );
         check("<d:a m:type=\"Edm.Strange\">5</d:a>", "InvalidInput");
         check("<d:a m:type=\"Edm.Int32\">x</d:a>", "InvalidInput");
         check("<d:s> keep </d:s>", "s=String(\" keep \")");

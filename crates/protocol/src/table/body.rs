@@ -23,10 +23,9 @@ impl EntityBody {
     /// Notes `PartitionKey` or `RowKey`.
     pub fn set_key(&mut self, name: &str, value: String) {
         let key = if name == "PartitionKey" { &mut self.partition } else { &mut self.row };
-        if key.is_some() {
+        if key.replace(value).is_some() {
             self.refuse(ErrorCode::DuplicatePropertiesSpecified.into());
         }
-        *key = Some(value);
     }
 
     /// Notes a property.

@@ -122,10 +122,16 @@ fn string(raw: &RawValue) -> Result<Cow<'_, str>, ServiceError> {
     if !raw.get().starts_with('"') {
         return Err(ServiceError::unreadable_body());
     }
-    serde_json::from_str::<Name<'_>>(raw.get()).map(|name| name.0).map_err(|_| ServiceError::unreadable_body())
+    serde_json::from_str::<Name<'_>>(raw.get())
+        .map(|name| name.0)
+        .map_err(|_| ServiceError::unreadable_body())
 }
 
-fn value<'a>(name: &str, raw: &'a RawValue, annotated: Option<EdmType>) -> Result<TextValue<'a>, ServiceError> {
+fn value<'a>(
+    name: &str,
+    raw: &'a RawValue,
+    annotated: Option<EdmType>,
+) -> Result<TextValue<'a>, ServiceError> {
     let text = raw.get();
     match (text.as_bytes().first(), annotated) {
         (Some(b'"'), None) => Ok(TextValue::Text(string(raw)?)),
@@ -168,7 +174,10 @@ mod tests {
 
     #[test]
     fn types_come_from_the_annotation_or_the_form_of_the_value() {
-        check(r#"{"a":1,"b":2147483648,"c":1.0,"d":"x","e":true}"#, "a=Int32(1) b=Double(2147483648.0) c=Double(1.0) d=String(\"x\") e=Boolean(true)");
+        check(
+            r#"{"a":1,"b":2147483648,"c":1.0,"d":"x","e":true}"#,
+            "a=Int32(1) b=Double(2147483648.0) c=Double(1.0) d=String(\"x\") e=Boolean(true)",
+        );
         check(r#"{"a":"1","a@odata.type":"Edm.Int64"}"#, "a=Int64(1)");
         check(r#"{"a@odata.type":"Edm.Double","a":5}"#, "a=Double(5.0)");
         check(r#"{"a@odata.type":"Edm.Double","a":"NaN"}"#, "a=Double(NaN)");
@@ -179,17 +188,32 @@ mod tests {
 
     #[test]
     fn nulls_system_members_and_other_annotations_are_ignored() {
-        check(r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"never","odata.etag":"x","a":null,"b@odata.type@odata.type":"y","b":1}"#, "b=Int32(1)");
+        check(
+            r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"never","odata.etag":"x","a":null,"b@odata.type@odata.type":"y","b":1}"#,
+            "b=Int32(1)",
+        );
     }
 
     #[test]
     fn what_cannot_be_read_is_invalid_input() {
         for body in [
-            "", "[]", "1", "{", "{\"a\":}", "{\"a\":1}x", "{\"a\":[1]}", "{\"a\":{}}", "{\"a\":1e999}",
-            r#"{"a":123,"a@odata.type":"Edm.Int64"}"#, r#"{"a":"x","a@odata.type":"Edm.Int64"}"#,
-            r#"{"a":"x","a@odata.type":"EdmType.DATETIME"}"#, r#"{"a":1,"a@odata.type":"Edm.String"}"#,
-            r#"{"PartitionKey":1,"RowKey":"r"}"#, r#"{"PartitionKey":"2020-01-01","PartitionKey@odata.type":"Edm.DateTime"}"#,
-            r#"{"a":"\ud800"}"#, "{\"a\":\"\u{1}\"}",
+            "",
+            "[]",
+            "1",
+            "{",
+            "{\"a\":}",
+            "{\"a\":1}x",
+            "{\"a\":[1]}",
+            "{\"a\":{}}",
+            "{\"a\":1e999}",
+            r#"{"a":123,"a@odata.type":"Edm.Int64"}"#,
+            r#"{"a":"x","a@odata.type":"Edm.Int64"}"#,
+            r#"{"a":"x","a@odata.type":"EdmType.DATETIME"}"#,
+            r#"{"a":1,"a@odata.type":"Edm.String"}"#,
+            r#"{"PartitionKey":1,"RowKey":"r"}"#,
+            r#"{"PartitionKey":"2020-01-01","PartitionKey@odata.type":"Edm.DateTime"}"#,
+            r#"{"a":"\ud800"}"#,
+            "{\"a\":\"\u{1}\"}",
         ] {
             check(body, "InvalidInput");
         }

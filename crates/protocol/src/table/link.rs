@@ -4,8 +4,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tavola_model::{EntityKey, TableName};
 
 /// What the service leaves bare in a key: RFC 2396 unreserved characters, the quote (doubled) among them.
-const BARE: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'!').remove(b'*').remove(b'\'').remove(b'(').remove(b')');
+const BARE: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'!')
+    .remove(b'*')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')');
 
 /// `table(PartitionKey='p',RowKey='r')`.
 pub fn write_entity(table: &str, key: &EntityKey, out: &mut Vec<u8>) {
@@ -47,7 +55,8 @@ mod tests {
 
     #[test]
     fn keys_are_escaped_as_recorded() {
-        let key = EntityKey { partition: Key::parse("A'a\"_:@+,$=& b").unwrap(), row: Key::parse("ü").unwrap() };
+        let key =
+            EntityKey { partition: Key::parse("A'a\"_:@+,$=& b").unwrap(), row: Key::parse("ü").unwrap() };
         let table = TableName::parse("tab").unwrap();
         assert_eq!(
             entity_url("http://h/", &table, &key),

@@ -1,11 +1,11 @@
 //! The bodies of the table service, in and out.
 
+pub mod atom_in;
+pub mod atom_out;
+pub mod batch_in;
+pub mod batch_out;
 pub mod body;
 pub mod json_in;
-pub mod atom_in;
-pub mod batch_in;
 pub mod json_out;
-pub mod atom_out;
-pub mod batch_out;
-pub mod select;
 pub mod link;
+pub mod select;

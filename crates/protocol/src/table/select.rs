@@ -20,10 +20,14 @@ impl Select {
     /// Names asked for that the entity lacks, in the order asked: written as nulls.
     pub fn missing<'a>(&'a self, entity: &'a StoredEntity) -> impl Iterator<Item = &'a str> {
         let names = self.names.as_deref().unwrap_or_default();
-        names.iter().enumerate().filter(|(place, name)| !names[..*place].contains(name)).map(|(_, name)| name.as_str()).filter(
-            |name| {
-                !matches!(*name, "PartitionKey" | "RowKey" | "Timestamp") && entity.properties.get(name).is_none()
-            },
-        )
+        names
+            .iter()
+            .enumerate()
+            .filter(|(place, name)| !names[..*place].contains(name))
+            .map(|(_, name)| name.as_str())
+            .filter(|name| {
+                !matches!(*name, "PartitionKey" | "RowKey" | "Timestamp")
+                    && entity.properties.get(name).is_none()
+            })
     }
 }

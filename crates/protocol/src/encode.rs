@@ -1,0 +1,363 @@
+//! An outcome or an error to the response that carries it.
+
+use http::StatusCode;
+use tavola_model::{
+    DateTime, EntityPage, ErrorCode, Guid, Outcome, PlanReport, PreflightAllowed, ServiceError, StoredEntity,
+    TableName, TablePage, WriteOutcome,
+};
+
+use crate::decode::{Form, Layer};
+use crate::error_body;
+use crate::reply::{Format, Metadata, Preference, Reply};
+use crate::response::Response;
+use crate::status::status;
+use crate::table::batch_out::{self, Multipart};
+use crate::table::{atom_out, json_out, link};
+use crate::version::ApiVersion;
+use crate::{token, xml};
+
+/// What a browser is told about an answer to a cross-origin request.
+#[derive(Clone, Debug)]
+pub struct CorsHeaders {
+    /// `*` or the origin that asked.
+    pub allow_origin: String,
+    /// Header names that scripts may read; `*` stands for all that are present.
+    pub expose_headers: Vec<String>,
+}
+
+const SERVER: &str = "Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0";
+const GATEWAY_SERVER: &str = "Microsoft-HTTPAPI/2.0";
+
+/// Encodes the result of a request. `ids` are fresh random guids for the boundaries of a batch.
+pub fn encode(
+    reply: &Reply,
+    form: &Form,
+    result: &Result<Outcome, ServiceError>,
+    cors: Option<&CorsHeaders>,
+    now: DateTime,
+    ids: [Guid; 2],
+) -> Response {
+    let mut response = match result {
+        Ok(outcome) => encode_outcome(reply, form, outcome, now, ids),
+        Err(error) => encode_error(reply, form, error, now, ids),
+    };
+    let gateway = matches!(result, Err(error) if is_from_gateway(form, error.code));
+    finish(&mut response, reply, gateway, cors, now);
+    response
+}
+
+fn encode_outcome(reply: &Reply, form: &Form, outcome: &Outcome, now: DateTime, ids: [Guid; 2]) -> Response {
+    match outcome {
+        Outcome::TablesQueried(page) => tables(reply, page, now),
+        Outcome::TableFetched(table) => {
+            let (body, content_type) = table_body(reply, table, now);
+            odata(StatusCode::OK, content_type, body)
+        }
+        Outcome::TableCreated(table) => table_created(reply, table, now),
+        Outcome::TableDeleted => guarded(Response::empty(StatusCode::NO_CONTENT)),
+        Outcome::TableAclFetched(identifiers) => service_xml(xml::write_acl(identifiers)),
+        Outcome::TableAclSet => Response::empty(StatusCode::NO_CONTENT),
+        Outcome::ServicePropertiesFetched(properties) => {
+            service_xml(xml::write_service_properties(properties))
+        }
+        Outcome::ServicePropertiesSet => Response::empty(StatusCode::ACCEPTED),
+        Outcome::ServiceStatsFetched(stats) => service_xml(xml::write_service_stats(stats)),
+        Outcome::PreflightAllowed(allowed) => preflight(allowed),
+        Outcome::EntitiesQueried(page) => {
+            let response = entities(reply, form, page, now);
+            in_batch(reply, form, response, ids)
+        }
+        Outcome::EntityFetched(entity) => {
+            let response = entity_fetched(reply, form, entity, now);
+            in_batch(reply, form, response, ids)
+        }
+        Outcome::EntityWritten(outcome) => entity_written(reply, form, outcome, now),
+        Outcome::EntitiesTransacted(outcomes) => {
+            let batch = form.batch.as_ref().expect("a transaction comes from a batch");
+            accepted(batch_out::written(&batch.parts, form_table(form), outcomes, now, ids))
+        }
+    }
+}
+
+fn form_table(form: &Form) -> &TableName {
+    form.table.as_ref().expect("an entity outcome comes from a request that names a table")
+}
+
+fn tables(reply: &Reply, page: &TablePage, now: DateTime) -> Response {
+    let mut response = match reply.format {
+        Format::Json(level) => {
+            let mut body = Vec::with_capacity(64 + page.tables.len() * 48);
+            json_out::tables(reply, level, &page.tables, &mut body);
+            odata(StatusCode::OK, json_type(level), body)
+        }
+        Format::Atom => {
+            odata(StatusCode::OK, ATOM_FEED.into(), atom_out::tables(reply, &page.tables, now).into())
+        }
+    };
+    if let Some(next) = &page.next {
+        // The real token also carries the creation time; here a fixed one, since names are unique at any time.
+        let value = token::write(&format!("{}\u{1}0000000000000000", next.folded_name));
+        response = response.with("x-ms-continuation-NextTableName", value);
+    }
+    response
+}
+
+fn table_created(reply: &Reply, table: &TableName, now: DateTime) -> Response {
+    let location = link::table_url(&reply.base, table);
+    if reply.prefer == Some(Preference::ReturnNoContent) {
+        return guarded(Response::empty(StatusCode::NO_CONTENT))
+            .with("Preference-Applied", Preference::ReturnNoContent.as_str())
+            .with("DataServiceId", location.clone())
+            .with("Location", location);
+    }
+    let (body, content_type) = table_body(reply, table, now);
+    let response = odata(StatusCode::CREATED, content_type, body).with("Location", location);
+    with_preference(response, reply)
+}
+
+fn table_body(reply: &Reply, table: &TableName, now: DateTime) -> (Vec<u8>, String) {
+    match reply.format {
+        Format::Json(level) => {
+            let mut body = Vec::with_capacity(256);
+            json_out::table(reply, level, table, &mut body);
+            (body, json_type(level))
+        }
+        Format::Atom => (atom_out::table(reply, table, now).into(), ATOM_ENTRY.into()),
+    }
+}
+
+fn entities(reply: &Reply, form: &Form, page: &EntityPage, now: DateTime) -> Response {
+    let table = form_table(form);
+    let mut response = match reply.format {
+        Format::Json(level) => {
+            let stored: usize = page.entities.iter().map(|entity| entity.properties.as_bytes().len()).sum();
+            let mut body = Vec::with_capacity(128 + stored * 3 / 2 + page.entities.len() * 160);
+            json_out::entities(reply, level, table, &page.entities, &form.select, &mut body);
+            odata(StatusCode::OK, json_type(level), body)
+        }
+        Format::Atom => {
+            let body = atom_out::entities(reply, table, &page.entities, &form.select, now);
+            odata(StatusCode::OK, ATOM_FEED.into(), body.into())
+        }
+    };
+    if let Some(next) = &page.next {
+        response = response
+            .with("x-ms-continuation-NextPartitionKey", token::write(&next.partition))
+            .with("x-ms-continuation-NextRowKey", token::write(&next.row));
+    }
+    with_plan(response, reply, &page.plan)
+}
+
+fn entity_fetched(reply: &Reply, form: &Form, entity: &StoredEntity, now: DateTime) -> Response {
+    let (body, content_type) = entity_body(reply, form, entity, now);
+    odata(StatusCode::OK, content_type, body).with("ETag", entity.etag().to_string())
+}
+
+fn entity_written(reply: &Reply, form: &Form, outcome: &WriteOutcome, now: DateTime) -> Response {
+    match outcome {
+        WriteOutcome::Inserted(entity) => {
+            let location = link::entity_url(&reply.base, form_table(form), &entity.key);
+            let etag = entity.etag().to_string();
+            if reply.prefer == Some(Preference::ReturnNoContent) {
+                return guarded(Response::empty(StatusCode::NO_CONTENT))
+                    .with("Preference-Applied", Preference::ReturnNoContent.as_str())
+                    .with("DataServiceId", location.clone())
+                    .with("Location", location)
+                    .with("ETag", etag);
+            }
+            let (body, content_type) = entity_body(reply, form, entity, now);
+            let response =
+                odata(StatusCode::CREATED, content_type, body).with("Location", location).with("ETag", etag);
+            with_preference(response, reply)
+        }
+        WriteOutcome::Updated { etag, .. } => {
+            guarded(Response::empty(StatusCode::NO_CONTENT)).with("ETag", etag.to_string())
+        }
+        WriteOutcome::Deleted => guarded(Response::empty(StatusCode::NO_CONTENT)),
+    }
+}
+
+fn entity_body(reply: &Reply, form: &Form, entity: &StoredEntity, now: DateTime) -> (Vec<u8>, String) {
+    let table = form_table(form);
+    match reply.format {
+        Format::Json(level) => {
+            let mut body = Vec::with_capacity(512 + entity.properties.as_bytes().len() * 3 / 2);
+            json_out::entity(reply, level, table, entity, &form.select, &mut body);
+            (body, json_type(level))
+        }
+        Format::Atom => (atom_out::entity(reply, table, entity, &form.select, now).into(), ATOM_ENTRY.into()),
+    }
+}
+
+/// Wraps the answer to a query that came inside a batch.
+fn in_batch(reply: &Reply, form: &Form, response: Response, ids: [Guid; 2]) -> Response {
+    match &form.batch {
+        Some(_) => accepted(batch_out::queried(&response, reply, ids)),
+        None => response,
+    }
+}
+
+fn preflight(allowed: &PreflightAllowed) -> Response {
+    let mut response = Response::empty(StatusCode::OK)
+        .with("Access-Control-Allow-Origin", &*allowed.origin)
+        .with("Access-Control-Allow-Methods", &*allowed.method);
+    if !allowed.headers.is_empty() {
+        response = response.with("Access-Control-Allow-Headers", allowed.headers.join(","));
+    }
+    response
+        .with("Access-Control-Max-Age", allowed.max_age_seconds.to_string())
+        .with("Access-Control-Allow-Credentials", "true")
+}
+
+fn encode_error(reply: &Reply, form: &Form, error: &ServiceError, now: DateTime, ids: [Guid; 2]) -> Response {
+    if let Some(batch) = &form.batch
+        && !is_for_the_whole_request(error.code)
+    {
+        if batch.query && batch.parts.is_empty() {
+            return accepted(batch_out::empty(ids));
+        }
+        if batch.query {
+            let response = encode_single_error(&batch.parts[0].reply, form, error, now);
+            return accepted(batch_out::queried(&response, reply, ids));
+        }
+        // Errors that speak of the whole change set are told of its first operation.
+        let index = error.index.unwrap_or(0);
+        let mut error = error.clone();
+        error.index = (!batch.parts.is_empty()).then_some(index);
+        let part = batch.parts.get(index);
+        return accepted(batch_out::failed(part, reply, &error, batch.parts.len(), now, ids));
+    }
+    encode_single_error(reply, form, error, now)
+}
+
+/// Failures that a client should see, and retry, as those of the request itself.
+fn is_for_the_whole_request(code: ErrorCode) -> bool {
+    status(code).is_server_error() && code != ErrorCode::NotImplemented
+        || code == ErrorCode::RequestBodyTooLarge
+}
+
+fn encode_single_error(reply: &Reply, form: &Form, error: &ServiceError, now: DateTime) -> Response {
+    let message = error_body::full_message(&error.message, reply, now);
+    let response = Response::empty(status(error.code));
+    if error.code == ErrorCode::InvalidHeaderValue {
+        let response = response.with("Content-Type", "application/xml");
+        return Response { body: error_body::bad_version(&message), ..response };
+    }
+    match form.layer {
+        Layer::Gateway | Layer::FrontEnd => {
+            let (body, content_type) =
+                error_body::front_end(error, &message, reply, form.layer == Layer::Gateway);
+            let mut response = Response { body, ..response }.with("Content-Type", content_type);
+            if reply.version.is_at_least(ApiVersion::ERROR_CODE_HEADER) {
+                response = response.with("x-ms-error-code", error.code.as_str());
+            }
+            if response.status == StatusCode::UNAUTHORIZED {
+                response = response.with("WWW-Authenticate", CHALLENGE);
+            }
+            response
+        }
+        Layer::Unresolved | Layer::OData => {
+            let (body, content_type) = error_body::odata(error, &message, reply.format);
+            let mut response = Response { body, ..response };
+            let resolved = form.layer == Layer::OData && error.code != ErrorCode::TableNotFound;
+            if resolved {
+                response = response.with("Cache-Control", "no-cache");
+            }
+            response = response.with("Content-Type", content_type).with("X-Content-Type-Options", "nosniff");
+            if resolved && form.creates { with_preference(response, reply) } else { response }
+        }
+    }
+}
+
+/// What an anonymous client is told to bring. The tenant is the one that names no tenant.
+const CHALLENGE: &str = "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize resource_id=https://storage.azure.com";
+
+/// Errors that the gateway answers before a service and its version are known.
+fn is_from_gateway(form: &Form, code: ErrorCode) -> bool {
+    form.layer == Layer::Gateway
+        && matches!(
+            code,
+            ErrorCode::AuthenticationFailed
+                | ErrorCode::InvalidAuthenticationInfo
+                | ErrorCode::InvalidHeaderValue
+                | ErrorCode::InvalidQueryParameterValue
+                | ErrorCode::InvalidUri
+        )
+}
+
+fn finish(response: &mut Response, reply: &Reply, gateway: bool, cors: Option<&CorsHeaders>, now: DateTime) {
+    let headers = &mut response.headers;
+    headers.push(("Server", if gateway { GATEWAY_SERVER } else { SERVER }.to_owned()));
+    headers.push(("x-ms-request-id", reply.request_id.clone()));
+    if let Some(id) = &reply.client_request_id {
+        headers.push(("x-ms-client-request-id", id.clone()));
+    }
+    if !gateway {
+        headers.push(("x-ms-version", reply.version.as_str().to_owned()));
+    }
+    headers.push(("Date", now.to_rfc1123()));
+    if let Some(cors) = cors {
+        let exposed = exposed_headers(headers, cors);
+        headers.push(("Access-Control-Allow-Origin", cors.allow_origin.clone()));
+        if !exposed.is_empty() {
+            headers.push(("Access-Control-Expose-Headers", exposed));
+        }
+        if cors.allow_origin != "*" {
+            headers.push(("Vary", "Origin".to_owned()));
+        }
+    }
+    if reply.head_only {
+        response.body.clear();
+    }
+}
+
+/// The names a script may read: those of the rule, with `*` spelled out.
+fn exposed_headers(headers: &[(&'static str, String)], cors: &CorsHeaders) -> String {
+    if cors.expose_headers.iter().any(|name| name == "*") {
+        let present: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
+        return format!("{},Content-Length,Transfer-Encoding", present.join(","));
+    }
+    cors.expose_headers.join(",")
+}
+
+const ATOM_ENTRY: &str = "application/atom+xml;type=entry;charset=utf-8";
+const ATOM_FEED: &str = "application/atom+xml;type=feed;charset=utf-8";
+
+fn json_type(level: Metadata) -> String {
+    format!("application/json;odata={};streaming=true;charset=utf-8", level.as_str())
+}
+
+fn odata(status: StatusCode, content_type: String, body: Vec<u8>) -> Response {
+    let response = guarded(Response::empty(status)).with("Content-Type", content_type);
+    Response { body: body.into(), ..response }
+}
+
+/// The two headers that every answer of the OData layer has.
+fn guarded(response: Response) -> Response {
+    response.with("Cache-Control", "no-cache").with("X-Content-Type-Options", "nosniff")
+}
+
+fn service_xml(body: String) -> Response {
+    let response = Response::empty(StatusCode::OK).with("Content-Type", "application/xml");
+    Response { body: body.into(), ..response }
+}
+
+fn accepted(multipart: Multipart) -> Response {
+    odata(StatusCode::ACCEPTED, multipart.content_type, multipart.body)
+}
+
+fn with_preference(response: Response, reply: &Reply) -> Response {
+    match reply.prefer {
+        Some(preference) => response.with("Preference-Applied", preference.as_str()),
+        None => response,
+    }
+}
+
+fn with_plan(response: Response, reply: &Reply, plan: &PlanReport) -> Response {
+    if !reply.show_plan {
+        return response;
+    }
+    let PlanReport { kind, ranges, scanned, returned } = plan;
+    let text = format!("{}; ranges={ranges}; scanned={scanned}; returned={returned}", kind.as_str());
+    response.with("x-tavola-plan", text)
+}

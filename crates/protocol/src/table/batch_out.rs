@@ -1,0 +1,239 @@
+//! The answer to a batch: one multipart body, header for header in the order of the recordings.
+
+use tavola_model::{DateTime, ErrorCode, Guid, ServiceError, TableName, WriteOutcome};
+
+use crate::decode::PartForm;
+use crate::error_body;
+use crate::reply::{Format, Preference, Reply};
+use crate::response::Response;
+use crate::status::status;
+use crate::table::select::Select;
+use crate::table::{atom_out, json_out, link};
+
+/// A multipart body and the content type that names its boundary.
+pub struct Multipart {
+    /// `multipart/mixed; boundary=…`.
+    pub content_type: String,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// The results of all writes of a change set.
+pub fn written(
+    parts: &[PartForm],
+    table: &TableName,
+    outcomes: &[WriteOutcome],
+    now: DateTime,
+    ids: [Guid; 2],
+) -> Multipart {
+    change_set(ids, |out, boundary| {
+        for (part, outcome) in parts.iter().zip(outcomes) {
+            start_part(boundary, out);
+            write_outcome(part, table, outcome, now, out);
+        }
+    })
+}
+
+/// The one failure that undid a change set.
+pub fn failed(
+    part: Option<&PartForm>,
+    reply: &Reply,
+    error: &ServiceError,
+    operations: usize,
+    now: DateTime,
+    ids: [Guid; 2],
+) -> Multipart {
+    change_set(ids, |out, boundary| {
+        start_part(boundary, out);
+        write_error(part, reply, error, operations, now, out);
+    })
+}
+
+/// The answer to a single query: the response it would have had alone, without the headers of the outside.
+pub fn queried(response: &Response, reply: &Reply, ids: [Guid; 2]) -> Multipart {
+    let boundary = format!("batchresponse_{}", ids[0]);
+    let mut out = Vec::with_capacity(response.body.len() + 512);
+    start_part(&boundary, &mut out);
+    status_line(response.status, &mut out);
+    line(&mut out, "DataServiceVersion", &format!("{};", reply.data_service_version));
+    for name in [
+        "Content-Type",
+        "X-Content-Type-Options",
+        "Cache-Control",
+        "ETag",
+        "x-ms-continuation-NextPartitionKey",
+        "x-ms-continuation-NextRowKey",
+    ] {
+        if let Some(value) = response.header(name) {
+            line(&mut out, name, value);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&response.body);
+    out.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+    Multipart { content_type: format!("multipart/mixed; boundary={boundary}"), body: out }
+}
+
+/// A batch in which nothing was found.
+pub fn empty(ids: [Guid; 2]) -> Multipart {
+    let boundary = format!("batchresponse_{}", ids[0]);
+    Multipart {
+        content_type: format!("multipart/mixed; boundary={boundary}"),
+        body: format!("--{boundary}--\r\n").into_bytes(),
+    }
+}
+
+fn change_set(ids: [Guid; 2], write_parts: impl FnOnce(&mut Vec<u8>, &str)) -> Multipart {
+    let outer = format!("batchresponse_{}", ids[0]);
+    let inner = format!("changesetresponse_{}", ids[1]);
+    let mut out = Vec::with_capacity(1024);
+    out.extend_from_slice(
+        format!("--{outer}\r\nContent-Type: multipart/mixed; boundary={inner}\r\n\r\n").as_bytes(),
+    );
+    write_parts(&mut out, &inner);
+    out.extend_from_slice(format!("--{inner}--\r\n--{outer}--\r\n").as_bytes());
+    Multipart { content_type: format!("multipart/mixed; boundary={outer}"), body: out }
+}
+
+fn start_part(boundary: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(
+        format!(
+            "--{boundary}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"
+        )
+        .as_bytes(),
+    );
+}
+
+fn status_line(status: http::StatusCode, out: &mut Vec<u8>) {
+    let reason = status.canonical_reason().unwrap_or_default();
+    out.extend_from_slice(format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).as_bytes());
+}
+
+fn line(out: &mut Vec<u8>, name: &str, value: &str) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_outcome(
+    part: &PartForm,
+    table: &TableName,
+    outcome: &WriteOutcome,
+    now: DateTime,
+    out: &mut Vec<u8>,
+) {
+    match outcome {
+        WriteOutcome::Inserted(entity) if part.reply.prefer == Some(Preference::ReturnNoContent) => {
+            status_line(http::StatusCode::NO_CONTENT, out);
+            content_id(part, out);
+            guards(out);
+            line(out, "Preference-Applied", Preference::ReturnNoContent.as_str());
+            line(out, "DataServiceVersion", &format!("{};", part.reply.data_service_version));
+            let url = link::entity_url(&part.reply.base, table, &entity.key);
+            line(out, "Location", &url);
+            line(out, "DataServiceId", &url);
+            line(out, "ETag", &entity.etag().to_string());
+            out.extend_from_slice(b"\r\n\r\n");
+        }
+        WriteOutcome::Inserted(entity) => {
+            status_line(http::StatusCode::CREATED, out);
+            line(out, "DataServiceVersion", &format!("{};", part.reply.data_service_version));
+            let (content_type, body) = match part.reply.format {
+                Format::Json(level) => {
+                    let mut body = Vec::new();
+                    json_out::entity(&part.reply, level, table, entity, &Select::default(), &mut body);
+                    (format!("application/json;odata={};streaming=true;charset=utf-8", level.as_str()), body)
+                }
+                Format::Atom => {
+                    let body = atom_out::entity(&part.reply, table, entity, &Select::default(), now);
+                    ("application/atom+xml;type=entry;charset=utf-8".to_owned(), body.into_bytes())
+                }
+            };
+            line(out, "Content-Type", &content_type);
+            content_id(part, out);
+            guards(out);
+            if let Some(preference) = part.reply.prefer {
+                line(out, "Preference-Applied", preference.as_str());
+            }
+            line(out, "Location", &link::entity_url(&part.reply.base, table, &entity.key));
+            line(out, "ETag", &entity.etag().to_string());
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(&body);
+            out.extend_from_slice(b"\r\n");
+        }
+        WriteOutcome::Updated { etag, .. } => {
+            status_line(http::StatusCode::NO_CONTENT, out);
+            content_id(part, out);
+            guards(out);
+            line(out, "DataServiceVersion", "1.0;");
+            line(out, "ETag", &etag.to_string());
+            out.extend_from_slice(b"\r\n\r\n");
+        }
+        WriteOutcome::Deleted => {
+            status_line(http::StatusCode::NO_CONTENT, out);
+            content_id(part, out);
+            guards(out);
+            line(out, "DataServiceVersion", "1.0;");
+            out.extend_from_slice(b"\r\n\r\n");
+        }
+    }
+}
+
+fn write_error(
+    part: Option<&PartForm>,
+    reply: &Reply,
+    error: &ServiceError,
+    operations: usize,
+    now: DateTime,
+    out: &mut Vec<u8>,
+) {
+    let text = match error.index {
+        Some(index) if operations > 1 || !is_storage_level(error.code) => {
+            format!("{index}:{}", error.message)
+        }
+        _ => error.message.to_string(),
+    };
+    let message = error_body::full_message(&text, reply, now);
+    let (format, version) = match part {
+        Some(part) => (part.reply.format, part.reply.data_service_version),
+        None => (Format::Atom, "1.0"),
+    };
+    let version = if format == Format::Atom { "1.0" } else { version };
+    let (body, content_type) = error_body::odata(error, &message, format);
+    status_line(status(error.code), out);
+    if let Some(part) = part {
+        content_id(part, out);
+    }
+    line(out, "X-Content-Type-Options", "nosniff");
+    if part.is_some_and(|part| part.resolved) && error.code != ErrorCode::TableNotFound {
+        line(out, "Cache-Control", "no-cache");
+        if let Some(preference) = part.filter(|part| part.creates).and_then(|part| part.reply.prefer) {
+            line(out, "Preference-Applied", preference.as_str());
+        }
+    }
+    line(out, "DataServiceVersion", &format!("{version};"));
+    line(out, "Content-Type", &content_type);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&body);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Errors of the store carry no index when the change set had a single operation.
+fn is_storage_level(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::EntityAlreadyExists | ErrorCode::ResourceNotFound | ErrorCode::UpdateConditionNotSatisfied
+    )
+}
+
+fn guards(out: &mut Vec<u8>) {
+    line(out, "X-Content-Type-Options", "nosniff");
+    line(out, "Cache-Control", "no-cache");
+}
+
+fn content_id(part: &PartForm, out: &mut Vec<u8>) {
+    if let Some(id) = &part.content_id {
+        line(out, "Content-ID", id);
+    }
+}

@@ -1,0 +1,152 @@
+//! Stored access policies as XML.
+
+use tavola_model::{
+    ACL_ID_CHARS_MAX, ACL_IDENTIFIERS_MAX, AccessPolicy, DateTime, ServiceError, SignedIdentifier,
+};
+
+use super::PROLOGUE;
+use super::document::{Element, escape, invalid, parse};
+
+/// Reads the body of Set Table ACL; an empty body is an empty list.
+pub fn parse_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, ServiceError> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Vec::new());
+    }
+    let root = parse(body, "SignedIdentifiers")?;
+    if root.children.len() > ACL_IDENTIFIERS_MAX || root.children.iter().any(|c| c.name != "SignedIdentifier")
+    {
+        return Err(invalid());
+    }
+    root.children.iter().map(identifier).collect()
+}
+
+/// Writes the body of Get Table ACL.
+pub fn write_acl(identifiers: &[SignedIdentifier]) -> String {
+    let mut out = PROLOGUE.to_owned();
+    if identifiers.is_empty() {
+        out.push_str("<SignedIdentifiers />");
+        return out;
+    }
+    out.push_str("<SignedIdentifiers>");
+    for identifier in identifiers {
+        out.push_str("<SignedIdentifier><Id>");
+        escape(&identifier.id, &mut out);
+        out.push_str("</Id>");
+        if let Some(policy) = &identifier.policy {
+            write_policy(policy, &mut out);
+        }
+        out.push_str("</SignedIdentifier>");
+    }
+    out.push_str("</SignedIdentifiers>");
+    out
+}
+
+fn identifier(element: &Element) -> Result<SignedIdentifier, ServiceError> {
+    let id = element.child_text("Id").ok_or_else(invalid)?;
+    if id.is_empty() || id.chars().count() > ACL_ID_CHARS_MAX {
+        return Err(invalid());
+    }
+    let policy = match element.child("AccessPolicy") {
+        None => None,
+        Some(policy) => Some(AccessPolicy {
+            start: time(policy.child_text("Start"))?,
+            expiry: time(policy.child_text("Expiry"))?,
+            permission: permission(policy.child_text("Permission"))?,
+        }),
+    };
+    Ok(SignedIdentifier {
+        id: id.to_owned(),
+        policy: policy.filter(|policy| *policy != AccessPolicy::default()),
+    })
+}
+
+/// A day, a second, or seven digits of a fraction, in UTC: the service refuses every other form.
+fn time(text: Option<&str>) -> Result<Option<DateTime>, ServiceError> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let in_a_known_form = match text.len() {
+        10 => true,
+        17 | 20 => text.ends_with('Z'),
+        28 => text.ends_with('Z') && text.as_bytes()[19] == b'.',
+        _ => false,
+    };
+    let time = DateTime::parse(text).filter(|_| in_a_known_form).ok_or_else(invalid)?;
+    Ok(Some(time))
+}
+
+fn permission(text: Option<&str>) -> Result<Option<String>, ServiceError> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    if !text.bytes().all(|letter| b"raud".contains(&letter)) {
+        return Err(invalid());
+    }
+    Ok(Some(text.to_owned()))
+}
+
+fn write_policy(policy: &AccessPolicy, out: &mut String) {
+    out.push_str("<AccessPolicy>");
+    for (name, time) in [("Start", policy.start), ("Expiry", policy.expiry)] {
+        if let Some(time) = time {
+            out.push_str(&format!("<{name}>{}</{name}>", time.to_text_7_digits()));
+        }
+    }
+    if let Some(permission) = &policy.permission {
+        out.push_str("<Permission>");
+        escape(permission, out);
+        out.push_str("</Permission>");
+    }
+    out.push_str("</AccessPolicy>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, expected: &str) {
+        let shown = match parse_acl(body.as_bytes()) {
+            Ok(list) => write_acl(&list).trim_start_matches(PROLOGUE).to_owned(),
+            Err(error) => error.code.as_str().to_owned(),
+        };
+        assert_eq!(shown, expected, "{body}");
+    }
+
+    #[test]
+    fn policies_come_back_with_seven_digits_and_without_what_was_left_out() {
+        check("", "<SignedIdentifiers />");
+        check("\u{FEFF}<?xml version=\"1.0\"?><SignedIdentifiers/>", "<SignedIdentifiers />");
+        check(
+            "<SignedIdentifiers><SignedIdentifier><Id>a</Id><AccessPolicy><Start>2020-07-22</Start><Expiry>2020-07-22T16:04:39Z</Expiry><Permission>raud</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>",
+            "<SignedIdentifiers><SignedIdentifier><Id>a</Id><AccessPolicy><Start>2020-07-22T00:00:00.0000000Z</Start><Expiry>2020-07-22T16:04:39.0000000Z</Expiry><Permission>raud</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>",
+        );
+        check(
+            "<SignedIdentifiers><SignedIdentifier><Id>e</Id><AccessPolicy><Start/><Expiry></Expiry></AccessPolicy></SignedIdentifier></SignedIdentifiers>",
+            "<SignedIdentifiers><SignedIdentifier><Id>e</Id></SignedIdentifier></SignedIdentifiers>",
+        );
+    }
+
+    #[test]
+    fn more_than_five_policies_other_dates_and_other_letters_are_refused() {
+        let one = "<SignedIdentifier><Id>a</Id></SignedIdentifier>";
+        check(&format!("<SignedIdentifiers>{}</SignedIdentifiers>", one.repeat(6)), "InvalidXmlDocument");
+        for (name, text) in [
+            ("Start", "2020-07-22T16:04:39.123Z"),
+            ("Start", "2020-07-22T16:04:39+00:00"),
+            ("Expiry", "tomorrow"),
+            ("Expiry", "2020-07-22T16:04:39.123456789Z"),
+            ("Permission", "rwdl"),
+        ] {
+            let body = format!(
+                "<SignedIdentifiers><SignedIdentifier><Id>a</Id><AccessPolicy><{name}>{text}</{name}></AccessPolicy></SignedIdentifier></SignedIdentifiers>"
+            );
+            check(&body, "InvalidXmlDocument");
+        }
+        check(
+            &format!(
+                "<SignedIdentifiers><SignedIdentifier><Id>{}</Id></SignedIdentifier></SignedIdentifiers>",
+                "i".repeat(65)
+            ),
+            "InvalidXmlDocument",
+        );
+        for body in ["<Other/>", "<SignedIdentifiers>", "x", "<SignedIdentifiers><Id/></SignedIdentifiers>"] {
+            check(body, "InvalidXmlDocument");
+        }
+    }
+}
