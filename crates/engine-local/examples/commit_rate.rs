@@ -1,0 +1,168 @@
+//! How fast the embedded engine commits, gets and scans on this machine's disk.
+//!
+//! `cargo run --release -p tavola-engine-local --example commit_rate -- [seconds] [folder]`
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId};
+use tavola_engine_local::{LocalEngine, LocalSettings};
+use tavola_model::SystemClock;
+
+const WRITERS: u64 = 64;
+const SPACE: SpaceId = SpaceId([1; 16]);
+const BODY_BYTES: usize = 1000;
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> Result<(), AnyError> {
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().map_or(Ok(6), |text| text.parse())?;
+    let folder = tempfile::tempdir_in(arguments.next().unwrap_or_else(|| ".".to_owned()))?;
+    let mut settings = LocalSettings::new(folder.path().join("data"));
+    if let Ok(text) = std::env::var("WORKERS") {
+        settings.worker_threads = text.parse()?;
+    }
+    if let Ok(text) = std::env::var("MEMTABLE_MIB") {
+        settings.memtable_bytes = text.parse::<u64>()? << 20;
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "sync of 64 KiB: {:.2} ms (median)", sync_time(folder.path())?.as_secs_f64() * 1e3)?;
+    let engine = LocalEngine::open(settings.clone(), Arc::new(SystemClock))?;
+    engine.create_space(SPACE).await?;
+
+    let period = Duration::from_secs(seconds);
+    for (name, spread) in [("one hot partition", Spread::Hot), ("many partitions", Spread::Wide)] {
+        let (written, latencies) = write_for(&engine, period, spread).await?;
+        let rate = written as f64 / period.as_secs_f64();
+        writeln!(out, "insert, {name}: {rate:.0}/s, {}", percentiles(latencies))?;
+    }
+    let written = write_for(&engine, Duration::ZERO, Spread::Wide).await?.0;
+    let rows = Arc::new(AtomicU64::new(0));
+    let started = Instant::now();
+    let counter = rows.clone();
+    engine
+        .scan(SPACE, &ScanRange::all(), &mut |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            ControlFlow::Continue(())
+        })
+        .await?;
+    let rows = rows.load(Ordering::Relaxed);
+    writeln!(out, "scan: {rows} rows, {:.2} M rows/s", rows as f64 / started.elapsed().as_secs_f64() / 1e6)?;
+
+    let gets = 200_000u64;
+    let started = Instant::now();
+    let readers = (0..2).map(|reader| {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let mut state = reader + 1;
+            for _ in 0..gets {
+                state = next_random(state);
+                let (partition, row) = wide_key(state % WRITERS, state / WRITERS % 1000);
+                engine.get(SPACE, &partition, &row).await?.ok_or("row is missing")?;
+            }
+            Ok::<(), AnyError>(())
+        })
+    });
+    for reader in readers.collect::<Vec<_>>() {
+        reader.await??;
+    }
+    let rate = 2.0 * gets as f64 / started.elapsed().as_secs_f64();
+    writeln!(out, "point get, 2 threads: {rate:.0}/s")?;
+    writeln!(out, "memory: {}", memory())?;
+    engine.close().await;
+    drop(engine);
+    let started = Instant::now();
+    let engine = LocalEngine::open(settings, Arc::new(SystemClock))?;
+    writeln!(out, "reopen: {:.0} ms ({written} more rows)", started.elapsed().as_secs_f64() * 1e3)?;
+    drop(engine);
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Spread {
+    Hot,
+    Wide,
+}
+
+fn wide_key(writer: u64, count: u64) -> (Vec<u8>, Vec<u8>) {
+    (format!("partition-{writer}-{}", count / 10).into_bytes(), format!("row-{count:010}").into_bytes())
+}
+
+async fn write_for(
+    engine: &Arc<LocalEngine>,
+    period: Duration,
+    spread: Spread,
+) -> Result<(u64, Vec<Duration>), AnyError> {
+    let deadline = Instant::now() + period;
+    let writers = (0..WRITERS).map(|writer| {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let mut latencies = Vec::new();
+            let mut state = writer + 1;
+            let mut body = vec![0u8; BODY_BYTES];
+            let mut count = 0;
+            while Instant::now() < deadline {
+                for chunk in body.chunks_mut(8) {
+                    state = next_random(state);
+                    chunk.copy_from_slice(&state.to_le_bytes()[..chunk.len()]);
+                }
+                let body = Bytes::copy_from_slice(&body);
+                let (partition, row) = match spread {
+                    Spread::Hot => (b"hot".to_vec(), format!("row-{writer}-{count:010}").into_bytes()),
+                    Spread::Wide => wide_key(writer, count),
+                };
+                let started = Instant::now();
+                let mut decide =
+                    |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+                engine.transact(SPACE, &partition, &[&row], &mut decide).await?;
+                latencies.push(started.elapsed());
+                count += 1;
+            }
+            Ok::<_, AnyError>(latencies)
+        })
+    });
+    let mut all = Vec::new();
+    for writer in writers.collect::<Vec<_>>() {
+        all.extend(writer.await??);
+    }
+    Ok((all.len() as u64, all))
+}
+
+fn next_random(mut state: u64) -> u64 {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^ (state << 17)
+}
+
+fn percentiles(mut latencies: Vec<Duration>) -> String {
+    latencies.sort();
+    let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3;
+    format!("p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms", at(0.5), at(0.99), at(0.999), at(1.0))
+}
+
+fn sync_time(folder: &Path) -> Result<Duration, AnyError> {
+    let mut file = std::fs::File::create(folder.join("sync-probe"))?;
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        file.write_all(&[1; 65536])?;
+        let started = Instant::now();
+        file.sync_data()?;
+        times.push(started.elapsed());
+    }
+    std::fs::remove_file(folder.join("sync-probe"))?;
+    times.sort();
+    Ok(times[25])
+}
+
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let lines = status.lines().filter(|line| line.starts_with("VmRSS") || line.starts_with("VmHWM"));
+    lines.collect::<Vec<_>>().join(", ").replace(['\t', ' '], "")
+}

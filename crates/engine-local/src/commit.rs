@@ -1,0 +1,183 @@
+//! The committer: one thread that makes everything that waits durable with one sync, and then answers.
+//!
+//! There is no timer: while one sync runs, the writes for the next gather. A commit that fails poisons the engine
+//! until it is opened again, because after a failed sync nobody can know what the disk holds.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+
+use fjall::PersistMode;
+use tavola_engine::EngineError;
+use tavola_model::DateTime;
+
+use crate::disk::DiskGuard;
+use crate::overlay::Overlay;
+use crate::queue::{Answer, Queue, SpacesSnapshot, Task, Write};
+use crate::store::{Space, Store};
+
+const POISONED: &str = "an earlier write to the disk failed";
+
+/// The state of the committer's thread.
+pub(crate) struct Committer {
+    store: Arc<Store>,
+    queue: Arc<Queue>,
+    overlay: Arc<Overlay>,
+    disk: Arc<DiskGuard>,
+    last_tick: DateTime,
+    reclaim: mpsc::Sender<Arc<Space>>,
+}
+
+impl Committer {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        queue: Arc<Queue>,
+        overlay: Arc<Overlay>,
+        disk: Arc<DiskGuard>,
+        last_tick: DateTime,
+        reclaim: mpsc::Sender<Arc<Space>>,
+    ) -> Self {
+        Self { store, queue, overlay, disk, last_tick, reclaim }
+    }
+
+    /// Works until the queue is closed and empty.
+    pub(crate) fn run(mut self) {
+        while let Some(tasks) = self.queue.take() {
+            let mut group = Group::default();
+            for task in tasks {
+                match task {
+                    Task::Write(write) => group.writes.push(write),
+                    Task::Barrier(answer) => group.barriers.push(answer),
+                    Task::CreateSpace(space, answer) => {
+                        self.commit(std::mem::take(&mut group));
+                        drop(answer.send(self.store.create_space(space)));
+                    }
+                    Task::DropSpace(space, answer) => {
+                        self.commit(std::mem::take(&mut group));
+                        let dropped = self.store.drop_space(space).map(|remains| self.give_back(remains));
+                        drop(answer.send(dropped));
+                    }
+                    Task::Snapshot(answer) => {
+                        self.commit(std::mem::take(&mut group));
+                        drop(answer.send(Ok(self.snapshot())));
+                    }
+                }
+            }
+            self.commit(group);
+        }
+    }
+
+    /// Makes a group durable and answers everyone in it.
+    fn commit(&mut self, mut group: Group) {
+        group.refuse_dropped_spaces(&self.overlay);
+        if let Err(error) = self.write(&group.writes) {
+            self.poison(group, error);
+            return;
+        }
+        for write in group.writes {
+            let keys = write.changes.iter().map(|change| &change.pending_key);
+            self.overlay.forget(write.stripe, write.tick, keys);
+            drop(write.answer.send(Ok(())));
+        }
+        for answer in group.barriers {
+            drop(answer.send(Ok(())));
+        }
+    }
+
+    fn write(&mut self, writes: &[Write]) -> Result<(), fjall::Error> {
+        let Some(highest_tick) = writes.iter().map(|write| write.tick).max() else { return Ok(()) };
+        self.disk.note_written(writes.iter().map(|write| write.bytes() as u64).sum());
+        // Ticks are given before writes are queued, so a later commit may hold a lower one.
+        self.last_tick = self.last_tick.max(highest_tick);
+        let items = writes.iter().map(|write| write.changes.len()).sum::<usize>() + 1;
+        let mut batch = fjall::OwnedWriteBatch::with_capacity(self.store.database.clone(), items)
+            .durability(Some(PersistMode::SyncData));
+        for write in writes {
+            for change in &write.changes {
+                match &change.value {
+                    Some(value) => {
+                        batch.insert(&write.space.keyspace, change.stored_key(), value.clone());
+                    }
+                    None => batch.remove(&write.space.keyspace, change.stored_key()),
+                }
+            }
+        }
+        self.store.put_last_tick(&mut batch, self.last_tick);
+        batch.commit()
+    }
+
+    fn poison(&self, group: Group, error: fjall::Error) {
+        tracing::error!(error = &error as &dyn std::error::Error, "commit failed; no more writes are taken");
+        // fjall refuses a commit before it writes anything if one of its own threads has failed before.
+        let nothing_was_written = matches!(error, fjall::Error::Poisoned);
+        let cause = CommitFailed(Arc::new(error));
+        for write in group.writes {
+            let error = if nothing_was_written {
+                EngineError::Unavailable { reason: POISONED }
+            } else {
+                EngineError::OutcomeUnknown { cause: Box::new(cause.clone()) }
+            };
+            drop(write.answer.send(Err(error)));
+        }
+        group.barriers.into_iter().map(Task::Barrier).for_each(|task| task.refuse(POISONED));
+        self.queue.abandon(POISONED).into_iter().for_each(|task| task.refuse(POISONED));
+    }
+
+    fn snapshot(&self) -> SpacesSnapshot {
+        SpacesSnapshot {
+            snapshot: self.store.snapshot(),
+            spaces: self.store.spaces(),
+            last_tick: self.last_tick,
+        }
+    }
+
+    /// Has the files of a dropped space removed by another thread.
+    fn give_back(&self, remains: Option<Arc<Space>>) {
+        if let Some(space) = remains {
+            // If that thread is gone, the files are removed right here.
+            drop(self.reclaim.send(space));
+        }
+    }
+}
+
+/// Also when the thread panics, nobody is left waiting for it: the answers that were not given are dropped.
+impl Drop for Committer {
+    fn drop(&mut self) {
+        drop(self.queue.abandon("the engine is closed"));
+    }
+}
+
+/// What one sync makes durable.
+#[derive(Default)]
+struct Group {
+    writes: Vec<Write>,
+    barriers: Vec<Answer<()>>,
+}
+
+impl Group {
+    /// A write that was decided before its space was dropped, but came after the drop, is not kept.
+    fn refuse_dropped_spaces(&mut self, overlay: &Overlay) {
+        let is_dropped = |write: &mut Write| write.space.is_dropped.load(Ordering::Acquire);
+        for write in self.writes.extract_if(.., is_dropped) {
+            let keys = write.changes.iter().map(|change| &change.pending_key);
+            overlay.forget(write.stripe, write.tick, keys);
+            drop(write.answer.send(Err(EngineError::SpaceMissing { space: write.space.id })));
+        }
+    }
+}
+
+/// One failure, told to many.
+#[derive(Clone, Debug)]
+struct CommitFailed(Arc<fjall::Error>);
+
+impl fmt::Display for CommitFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("commit failed")
+    }
+}
+
+impl std::error::Error for CommitFailed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}

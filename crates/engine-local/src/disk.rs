@@ -1,0 +1,69 @@
+//! Room on the disk.
+//!
+//! Writes are refused before the disk is full, because a store that cannot write its journal or its table files
+//! stops altogether. What has been let in is always written: the reserve is larger than all that can wait.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tavola_engine::EngineError;
+
+use crate::settings::{DISK_CHECK_BYTES, DISK_CHECK_MS};
+
+/// Knows whether there is room.
+pub(crate) struct DiskGuard {
+    path: PathBuf,
+    reserve_bytes: u64,
+    is_low: AtomicBool,
+    checked_at: AtomicU64,
+    written_since: AtomicU64,
+    started: Instant,
+}
+
+impl DiskGuard {
+    pub(crate) fn new(path: PathBuf, reserve_bytes: u64) -> Self {
+        let guard = Self {
+            path,
+            reserve_bytes,
+            is_low: AtomicBool::new(false),
+            checked_at: AtomicU64::new(0),
+            written_since: AtomicU64::new(0),
+            started: Instant::now(),
+        };
+        guard.check();
+        guard
+    }
+
+    /// `Ok` if there is room for a write. While there is not, every call looks again.
+    pub(crate) fn admit(&self) -> Result<(), EngineError> {
+        if !self.is_low.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.check() {
+            Some(free_bytes) if free_bytes < self.reserve_bytes => Err(EngineError::Full { free_bytes }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells that so many bytes are about to be written; looks again after enough of them or enough time.
+    pub(crate) fn note_written(&self, bytes: u64) {
+        let written = self.written_since.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let checked_at = Duration::from_millis(self.checked_at.load(Ordering::Relaxed));
+        let is_due = self.started.elapsed() >= checked_at + Duration::from_millis(DISK_CHECK_MS);
+        if is_due || written >= DISK_CHECK_BYTES {
+            self.check();
+        }
+    }
+
+    /// Asks the file system. If it does not answer, the last answer stands; the write itself will tell.
+    fn check(&self) -> Option<u64> {
+        let status = rustix::fs::statvfs(&self.path).ok()?;
+        let free_bytes = status.f_bavail.saturating_mul(status.f_frsize);
+        self.is_low.store(free_bytes < self.reserve_bytes, Ordering::Relaxed);
+        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.checked_at.store(now_ms, Ordering::Relaxed);
+        self.written_since.store(0, Ordering::Relaxed);
+        Some(free_bytes)
+    }
+}

@@ -1,0 +1,179 @@
+//! What waits for the committer: first come, first served, and bounded.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tavola_engine::{EngineError, SpaceId};
+use tavola_model::DateTime;
+use tokio::sync::oneshot;
+
+use crate::overlay::{PENDING_PREFIX_LEN, StripeIndex};
+use crate::settings::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, WAITING_BYTES_MAX, WAITING_WRITES_MAX};
+use crate::store::Space;
+
+/// Where the outcome of a task goes. Nobody may be listening any more.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, EngineError>>;
+
+/// Something for the committer to do.
+pub(crate) enum Task {
+    /// Make these changes durable.
+    Write(Write),
+    /// Answer when everything queued before is durable.
+    Barrier(Answer<()>),
+    /// Make a space.
+    CreateSpace(SpaceId, Answer<()>),
+    /// Drop a space.
+    DropSpace(SpaceId, Answer<()>),
+    /// Take a snapshot of all spaces.
+    Snapshot(Answer<SpacesSnapshot>),
+}
+
+/// The changes of one `transact`.
+pub(crate) struct Write {
+    pub(crate) space: Arc<Space>,
+    pub(crate) stripe: StripeIndex,
+    pub(crate) tick: DateTime,
+    pub(crate) changes: Vec<RowChange>,
+    pub(crate) answer: Answer<()>,
+}
+
+/// A row and its new stored value; no value deletes it.
+pub(crate) struct RowChange {
+    pub(crate) pending_key: Bytes,
+    pub(crate) value: Option<Bytes>,
+}
+
+impl RowChange {
+    pub(crate) fn stored_key(&self) -> Bytes {
+        self.pending_key.slice(PENDING_PREFIX_LEN..)
+    }
+}
+
+/// All spaces as of one moment.
+pub(crate) struct SpacesSnapshot {
+    pub(crate) snapshot: fjall::Snapshot,
+    pub(crate) spaces: Vec<Arc<Space>>,
+    pub(crate) last_tick: DateTime,
+}
+
+/// The queue.
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    tasks: VecDeque<Task>,
+    bytes: usize,
+    /// Why no more tasks are taken.
+    closed: Option<&'static str>,
+}
+
+impl Queue {
+    /// `Ok` if there is room for a write. Asked before a write is decided; what is decided is always taken.
+    pub(crate) fn admit(&self) -> Result<(), EngineError> {
+        let state = self.lock();
+        if let Some(reason) = state.closed {
+            return Err(EngineError::Unavailable { reason });
+        }
+        if state.tasks.len() >= WAITING_WRITES_MAX || state.bytes >= WAITING_BYTES_MAX {
+            return Err(EngineError::Unavailable { reason: "too many writes are waiting" });
+        }
+        Ok(())
+    }
+
+    /// Adds a task.
+    pub(crate) fn push(&self, task: Task) -> Result<(), EngineError> {
+        let mut state = self.lock();
+        if let Some(reason) = state.closed {
+            return Err(EngineError::Unavailable { reason });
+        }
+        state.bytes += task.bytes();
+        state.tasks.push_back(task);
+        let was_empty = state.tasks.len() == 1;
+        drop(state);
+        if was_empty {
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits for tasks and takes as many as fit one commit; `None` when the queue is closed and empty.
+    pub(crate) fn take(&self) -> Option<Vec<Task>> {
+        let mut state = self.lock();
+        while state.tasks.is_empty() {
+            if state.closed.is_some() {
+                return None;
+            }
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut taken_bytes = 0;
+        let mut count = 0;
+        for task in state.tasks.iter().take(COMMIT_WRITES_MAX) {
+            taken_bytes += task.bytes();
+            if count > 0 && taken_bytes > COMMIT_BYTES_MAX {
+                taken_bytes -= task.bytes();
+                break;
+            }
+            count += 1;
+        }
+        state.bytes -= taken_bytes;
+        Some(state.tasks.drain(..count).collect())
+    }
+
+    /// Takes no more tasks. Those that wait are still done, then `last` if the queue was open.
+    pub(crate) fn close(&self, reason: &'static str, last: Option<Task>) {
+        let mut state = self.lock();
+        if state.closed.is_none() {
+            state.closed = Some(reason);
+            state.tasks.extend(last);
+        }
+        self.arrived.notify_one();
+    }
+
+    /// Takes no more tasks and gives back those that wait.
+    pub(crate) fn abandon(&self, reason: &'static str) -> Vec<Task> {
+        let mut state = self.lock();
+        state.closed = Some(reason);
+        state.bytes = 0;
+        self.arrived.notify_one();
+        state.tasks.drain(..).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Task {
+    /// Answers that nothing was done.
+    pub(crate) fn refuse(self, reason: &'static str) {
+        let error = EngineError::Unavailable { reason };
+        // Whoever asked may have gone; then nobody needs the answer.
+        match self {
+            Task::Write(write) => drop(write.answer.send(Err(error))),
+            Task::Barrier(answer) | Task::CreateSpace(_, answer) | Task::DropSpace(_, answer) => {
+                drop(answer.send(Err(error)));
+            }
+            Task::Snapshot(answer) => drop(answer.send(Err(error))),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Task::Write(write) => write.bytes(),
+            Task::Barrier(_) | Task::CreateSpace(..) | Task::DropSpace(..) | Task::Snapshot(_) => 0,
+        }
+    }
+}
+
+impl Write {
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes_of =
+            |change: &RowChange| change.pending_key.len() + change.value.as_ref().map_or(0, Bytes::len);
+        self.changes.iter().map(bytes_of).sum()
+    }
+}

@@ -1,0 +1,56 @@
+//! What an operator can choose, and the bounds that follow.
+
+use std::path::PathBuf;
+
+/// Settings of the embedded engine.
+#[derive(Clone, Debug)]
+pub struct LocalSettings {
+    /// The data folder. It is made if it does not exist.
+    pub data_dir: PathBuf,
+    /// Memory for blocks read from disk.
+    pub cache_bytes: u64,
+    /// Memory that the newest rows of one space fill before they are written out as a table file. A space that
+    /// is written faster than the disk takes it may hold up to five of these for a while.
+    pub memtable_bytes: u64,
+    /// Free disk space below which writes are refused.
+    pub disk_reserve_bytes: u64,
+    /// Threads that write out and merge table files.
+    pub worker_threads: usize,
+}
+
+impl LocalSettings {
+    /// The defaults, which keep a process with a million rows of 1 KB within 256 MB.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            cache_bytes: 64 * MIB,
+            memtable_bytes: 24 * MIB,
+            disk_reserve_bytes: 256 * MIB,
+            worker_threads: 3,
+        }
+    }
+}
+
+const MIB: u64 = 1024 * 1024;
+
+/// Journal bytes kept before spaces with old unwritten rows are made to write them out. It bounds the replay at
+/// the next start, and the memory of all spaces together: a row in memory is a row in a journal.
+pub(crate) const JOURNAL_BYTES_MAX: u64 = 192 * MIB;
+/// Writes that may wait for their commit; more are refused.
+pub(crate) const WAITING_WRITES_MAX: usize = 16 * 1024;
+/// Bytes that may wait for their commit; more are refused.
+pub(crate) const WAITING_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Writes in one commit. It bounds how long the first of them waits for the last.
+pub(crate) const COMMIT_WRITES_MAX: usize = 4 * 1024;
+/// Bytes in one commit, unless a single write is larger.
+pub(crate) const COMMIT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Locks that order the writers of partitions. Two partitions share one by chance only.
+pub(crate) const STRIPES: usize = 1024;
+/// Written bytes after which free disk space is asked for again.
+pub(crate) const DISK_CHECK_BYTES: u64 = 16 * MIB;
+/// Milliseconds after which free disk space is asked for again.
+pub(crate) const DISK_CHECK_MS: u64 = 1_000;
+/// Rows a scan visits before it tells the runtime that it will keep the thread for longer.
+pub(crate) const SCAN_ROWS_INLINE: usize = 256;
+/// Bytes of a stored key; the store below keeps the length in 16 bits.
+pub(crate) const KEY_BYTES_MAX: usize = u16::MAX as usize;
