@@ -1,0 +1,20 @@
+//! Start the real server anywhere, talk to it, and try to make it lose something.
+//!
+//! ```no_run
+//! use tavola_testkit::{Connection, Request, TestServer};
+//! let server = TestServer::start().unwrap();
+//! let mut connection = Connection::open(server.table_endpoint()).unwrap();
+//! let response = connection.send(&Request::get("/Tables")).unwrap();
+//! assert_eq!(response.status, 200);
+//! ```
+
+mod server;
+
+#[cfg(feature = "client")]
+mod client;
+#[cfg(feature = "client")]
+pub mod crash;
+
+#[cfg(feature = "client")]
+pub use client::{Connection, Request, Response};
+pub use server::{DataFolder, ServerOptions, StartError, TestServer, workspace_root};
