@@ -52,6 +52,57 @@ impl Command {
     }
 }
 
+impl Command {
+    /// Its name in logs and metrics: the service's own word for the operation.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Command::QueryTables(_) => "QueryTables",
+            Command::GetTable(_) => "GetTable",
+            Command::CreateTable(_) => "CreateTable",
+            Command::DeleteTable(_) => "DeleteTable",
+            Command::GetTableAcl(_) => "GetTableAcl",
+            Command::SetTableAcl(..) => "SetTableAcl",
+            Command::GetServiceProperties => "GetServiceProperties",
+            Command::SetServiceProperties(_) => "SetServiceProperties",
+            Command::GetServiceStats => "GetServiceStats",
+            Command::PreflightRequest(_) => "PreflightRequest",
+            Command::QueryEntities(_) => "QueryEntities",
+            Command::GetEntity(_) => "GetEntity",
+            Command::WriteEntity(_, write) => match write.change {
+                EntityChange::Insert(_) => "InsertEntity",
+                EntityChange::InsertOrReplace(_) => "InsertOrReplaceEntity",
+                EntityChange::InsertOrMerge(_) => "InsertOrMergeEntity",
+                EntityChange::Update(..) => "UpdateEntity",
+                EntityChange::Merge(..) => "MergeEntity",
+                EntityChange::Delete(_) => "DeleteEntity",
+            },
+            Command::TransactEntities(_) => "EntityGroupTransaction",
+            Command::ProbeTable(..) => "RefusedOnTable",
+        }
+    }
+
+    /// The table it names, if it names one.
+    pub fn table(&self) -> Option<&TableName> {
+        match self {
+            Command::GetTable(table)
+            | Command::CreateTable(table)
+            | Command::DeleteTable(table)
+            | Command::GetTableAcl(table)
+            | Command::SetTableAcl(table, _)
+            | Command::WriteEntity(table, _)
+            | Command::ProbeTable(table, _) => Some(table),
+            Command::QueryEntities(query) => Some(&query.table),
+            Command::GetEntity(get) => Some(&get.table),
+            Command::TransactEntities(transaction) => Some(&transaction.table),
+            Command::QueryTables(_)
+            | Command::GetServiceProperties
+            | Command::SetServiceProperties(_)
+            | Command::GetServiceStats
+            | Command::PreflightRequest(_) => None,
+        }
+    }
+}
+
 /// Query Tables.
 #[derive(Clone, Debug, Default)]
 pub struct QueryTables {

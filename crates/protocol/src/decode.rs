@@ -36,6 +36,18 @@ pub struct Form {
     pub batch: Option<BatchForm>,
 }
 
+impl Form {
+    /// Notes who refuses a request that has no route, and gives the error.
+    pub fn refuse(&mut self, unroutable: Unroutable) -> ServiceError {
+        self.layer = match (unroutable.before_service, unroutable.front_end) {
+            (true, _) => Layer::Gateway,
+            (false, true) => Layer::FrontEnd,
+            (false, false) => Layer::Unresolved,
+        };
+        unroutable.error
+    }
+}
+
 /// Which layer of the service writes an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layer {
@@ -92,6 +104,9 @@ pub fn decode(
     form: &mut Form,
 ) -> Result<Command, ServiceError> {
     form.layer = if route.is_front_end() { Layer::FrontEnd } else { Layer::Unresolved };
+    if form.layer == Layer::Unresolved {
+        reply.check_format()?;
+    }
     let query = Query::parse(request.query).ok_or(ErrorCode::InvalidInput)?;
     if request.body.len() > BODY_BYTES_MAX {
         return Err(ErrorCode::RequestBodyTooLarge.into());

@@ -30,6 +30,8 @@ pub struct Reply {
     pub head_only: bool,
     /// Whether queries are answered with how they ran (`x-tavola-plan`).
     pub show_plan: bool,
+    version_refusal: Option<ServiceError>,
+    format_refusal: Option<ServiceError>,
 }
 
 /// The form of an OData body.
@@ -89,7 +91,7 @@ impl Preference {
 }
 
 impl Reply {
-    /// Reads what it can; an unacceptable head gives the reply to refuse it with and the reason.
+    /// Reads what it can; what is unacceptable is refused later, by `check_version` and while decoding.
     pub fn of(
         method: &Method,
         headers: &HeaderMap,
@@ -97,22 +99,22 @@ impl Reply {
         address: Option<&Address<'_>>,
         request_id: String,
         secure: bool,
-    ) -> (Self, Result<(), ServiceError>) {
-        let (version, version_result) = match text(headers, "x-ms-version").map(ApiVersion::parse) {
-            None => (ApiVersion::default(), Ok(())),
-            Some(Ok(version)) => (version, Ok(())),
-            Some(Err(error)) => (ApiVersion::default(), Err(error)),
+    ) -> Self {
+        let (version, version_refusal) = match text(headers, "x-ms-version").map(ApiVersion::parse) {
+            None => (ApiVersion::default(), None),
+            Some(Ok(version)) => (version, None),
+            Some(Err(error)) => (ApiVersion::default(), Some(error)),
         };
         let query = Query::parse(raw_query).unwrap_or_default();
-        let (format, format_result) =
+        let (format, format_refusal) =
             match negotiate(query.get("$format"), text(headers, header::ACCEPT.as_str())) {
                 Ok(Format::Json(_)) if !version.is_at_least(ApiVersion::JSON) => {
-                    (Format::Atom, Err(ErrorCode::JsonFormatNotSupported.into()))
+                    (Format::Atom, Some(ErrorCode::JsonFormatNotSupported.into()))
                 }
-                Ok(format) => (format, Ok(())),
-                Err(error) => (Format::Atom, Err(error)),
+                Ok(format) => (format, None),
+                Err(error) => (Format::Atom, Some(error)),
             };
-        let reply = Self {
+        Self {
             request_id,
             client_request_id: text(headers, "x-ms-client-request-id").map(str::to_owned),
             version,
@@ -123,8 +125,19 @@ impl Reply {
             data_service_version: data_service_version(headers),
             head_only: method == Method::HEAD,
             show_plan: false,
-        };
-        (reply, version_result.and(format_result))
+            version_refusal,
+            format_refusal,
+        }
+    }
+
+    /// Refuses a version that is none.
+    pub fn check_version(&self) -> Result<(), ServiceError> {
+        self.version_refusal.clone().map_or(Ok(()), Err)
+    }
+
+    /// Refuses a form of answer that cannot be given; only the OData layer asks.
+    pub(crate) fn check_format(&self) -> Result<(), ServiceError> {
+        self.format_refusal.clone().map_or(Ok(()), Err)
     }
 
     /// Whether the client reads JSON errors from the front end.

@@ -1,0 +1,85 @@
+//! A socket in the data folder through which `tavola` commands reach the server that runs on it.
+//!
+//! Only the owner of the folder can open it. One line asks, one line answers: `ok …` or `error …`.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tavola_engine_local::LocalEngine;
+use tavola_frontend::Shutdown;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
+
+use crate::maintain::report_line;
+
+const SOCKET: &str = "control.sock";
+const LINE_BYTES_MAX: u64 = 8 * 1024;
+const ASK_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Listens until told to stop.
+pub fn listen(
+    data_dir: &Path,
+    engine: Arc<LocalEngine>,
+    mut shutdown: Shutdown,
+) -> anyhow::Result<JoinHandle<()>> {
+    let path = data_dir.join(SOCKET);
+    // The engine holds the folder's lock, so a socket that is here was left by a process that is gone.
+    if path.exists() {
+        std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    let listener =
+        UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
+        .with_context(|| format!("cannot protect {}", path.display()))?;
+    Ok(tokio::spawn(async move {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = async { let _ = shutdown.wait_for(|stop| *stop).await; } => break,
+            };
+            if let Ok((stream, _)) = accepted {
+                tokio::spawn(answer(stream, engine.clone()));
+            }
+        }
+        let _ = std::fs::remove_file(&path);
+    }))
+}
+
+async fn answer(stream: UnixStream, engine: Arc<LocalEngine>) {
+    let (reader, mut writer) = stream.into_split();
+    let mut line = String::new();
+    let mut reader = BufReader::new(reader.take(LINE_BYTES_MAX));
+    match tokio::time::timeout(ASK_TIME_MAX, reader.read_line(&mut line)).await {
+        Ok(Ok(length)) if length > 0 => {}
+        _ => return,
+    }
+    let reply = match line.trim_end().split_once(' ') {
+        Some(("backup", destination)) => match engine.backup(&PathBuf::from(destination)).await {
+            Ok(report) => format!("ok {}\n", report_line(&report)),
+            Err(error) => format!("error {:#}\n", anyhow::Error::from(error)),
+        },
+        _ => "error unknown command\n".to_owned(),
+    };
+    if let Err(error) = writer.write_all(reply.as_bytes()).await {
+        tracing::warn!(%error, "control answer was not sent");
+    }
+}
+
+/// Asks the server that runs on a data folder; `None` if there is none.
+pub fn ask(data_dir: &Path, line: &str) -> anyhow::Result<Option<String>> {
+    use std::io::{BufRead as _, Write as _};
+    let Ok(mut stream) = StdUnixStream::connect(data_dir.join(SOCKET)) else { return Ok(None) };
+    stream.write_all(format!("{line}\n").as_bytes()).context("cannot ask the running server")?;
+    let mut reply = String::new();
+    std::io::BufReader::new(stream).read_line(&mut reply).context("the running server did not answer")?;
+    match reply.trim_end().split_once(' ') {
+        Some(("ok", text)) => Ok(Some(text.to_owned())),
+        Some(("error", text)) => bail!("{text}"),
+        _ => bail!("the running server did not answer"),
+    }
+}

@@ -1,0 +1,42 @@
+//! Tables for `docs/`, written from the code so that the two cannot drift apart.
+
+use tavola_model::ErrorCode;
+
+use crate::settings::{SETTINGS, SWITCH, file_key, variable};
+
+/// The table of `docs/settings.md`.
+pub fn settings_table() -> String {
+    let mut out = String::from(
+        "| flag | environment | `tavola.toml` | default | what it does |\n|---|---|---|---|---|\n",
+    );
+    for setting in SETTINGS {
+        let flag = if setting.value == SWITCH {
+            format!("--{}", setting.name)
+        } else {
+            format!("--{} {}", setting.name, setting.value)
+        };
+        let key =
+            if setting.name == "config" { "–".to_owned() } else { format!("`{}`", file_key(setting.name)) };
+        let default =
+            if setting.default.is_empty() { "–".to_owned() } else { format!("`{}`", setting.default) };
+        let cells = [
+            format!("`{flag}`"),
+            format!("`{}`", variable(setting.name)),
+            key,
+            default,
+            setting.help.to_owned(),
+        ];
+        out.push_str(&format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | ")));
+    }
+    out
+}
+
+/// The table of `docs/errors.md`.
+pub fn errors_table() -> String {
+    let mut out = String::from("| code | status | message |\n|---|---|---|\n");
+    for code in ErrorCode::ALL {
+        let status = tavola_protocol::status(*code).as_u16();
+        out.push_str(&format!("| `{}` | {status} | {} |\n", code.as_str(), code.message()));
+    }
+    out
+}

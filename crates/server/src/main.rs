@@ -1,0 +1,25 @@
+//! `tavola`: settings, wiring, command line. The only crate that reads the environment.
+
+mod accounts;
+mod banner;
+mod cli;
+mod control;
+mod docs;
+mod maintain;
+mod serve;
+mod settings;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match cli::run(std::env::args_os()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tavola: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
