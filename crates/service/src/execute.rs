@@ -1,0 +1,131 @@
+//! Each command to the place that knows what it means.
+
+use tavola_auth::KeyLimit;
+use tavola_model::{
+    AccountName, Command, EntityGroupTransaction, EntityKey, EntityWrite, ErrorCode, GetEntity, Outcome,
+    QueryEntities, ServiceError, ServiceStats, TableName,
+};
+
+use crate::cors;
+use crate::service::Service;
+use crate::table::{fetch_entity, query_entities, transact_entities, write_entity};
+
+impl Service {
+    pub(crate) async fn execute_command(
+        &self,
+        account: &AccountName,
+        command: Command,
+        limit: Option<&KeyLimit>,
+    ) -> Result<Outcome, ServiceError> {
+        match command {
+            Command::QueryTables(query) => {
+                self.catalog.query_tables(account, &query).await.map(Outcome::TablesQueried)
+            }
+            Command::GetTable(table) => {
+                let found = self.catalog.find(account, &table).await?.ok_or(ErrorCode::ResourceNotFound)?;
+                Ok(Outcome::TableFetched(found.name.clone()))
+            }
+            Command::CreateTable(table) => {
+                self.catalog.create_table(account, &table).await?;
+                Ok(Outcome::TableCreated(table))
+            }
+            Command::DeleteTable(table) => {
+                self.catalog.delete_table(account, &table).await?;
+                Ok(Outcome::TableDeleted)
+            }
+            Command::GetTableAcl(table) => {
+                let found = self.catalog.find_existing(account, &table).await?;
+                Ok(Outcome::TableAclFetched(found.identifiers.clone()))
+            }
+            Command::SetTableAcl(table, identifiers) => {
+                self.catalog.set_acl(account, &table, identifiers).await?;
+                Ok(Outcome::TableAclSet)
+            }
+            Command::GetServiceProperties => {
+                let settings = self.fetch_service_properties(account).await?;
+                Ok(Outcome::ServicePropertiesFetched(Box::new(settings)))
+            }
+            Command::SetServiceProperties(patch) => {
+                self.catalog.set_service_properties(account, *patch).await?;
+                Ok(Outcome::ServicePropertiesSet)
+            }
+            // The secondary endpoint reads the same store, so it is never behind.
+            Command::GetServiceStats => {
+                Ok(Outcome::ServiceStatsFetched(ServiceStats { last_sync: self.clock.now() }))
+            }
+            Command::PreflightRequest(preflight) => {
+                let rules = self.cors_rules(account).await?;
+                cors::answer_preflight(&rules, preflight).map(Outcome::PreflightAllowed)
+            }
+            Command::QueryEntities(query) => self.query(account, &query, limit).await,
+            Command::GetEntity(get) => self.get(account, &get, limit).await,
+            Command::WriteEntity(table, write) => self.write(account, &table, write, limit).await,
+            Command::TransactEntities(transaction) => self.transact(account, transaction, limit).await,
+            Command::ProbeTable(table, refusal) => {
+                self.catalog.find_existing(account, &table).await?;
+                Err(refusal)
+            }
+        }
+    }
+
+    async fn query(
+        &self,
+        account: &AccountName,
+        query: &QueryEntities,
+        limit: Option<&KeyLimit>,
+    ) -> Result<Outcome, ServiceError> {
+        let table = self.catalog.find_existing(account, &query.table).await?;
+        let page =
+            query_entities(self.engine.as_ref(), self.clock.as_ref(), table.space, query, limit).await?;
+        Ok(Outcome::EntitiesQueried(page))
+    }
+
+    async fn get(
+        &self,
+        account: &AccountName,
+        get: &GetEntity,
+        limit: Option<&KeyLimit>,
+    ) -> Result<Outcome, ServiceError> {
+        let table = self.catalog.find_existing(account, &get.table).await?;
+        if !is_inside(limit, &get.key) {
+            return Err(ErrorCode::ResourceNotFound.into());
+        }
+        fetch_entity(self.engine.as_ref(), table.space, &get.key).await.map(Outcome::EntityFetched)
+    }
+
+    async fn write(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        write: EntityWrite,
+        limit: Option<&KeyLimit>,
+    ) -> Result<Outcome, ServiceError> {
+        let table = self.catalog.find_existing(account, table).await?;
+        if !is_inside(limit, &write.key) {
+            return Err(ErrorCode::AuthorizationFailure.into());
+        }
+        write_entity(self.engine.as_ref(), table.space, write).await.map(Outcome::EntityWritten)
+    }
+
+    async fn transact(
+        &self,
+        account: &AccountName,
+        transaction: EntityGroupTransaction,
+        limit: Option<&KeyLimit>,
+    ) -> Result<Outcome, ServiceError> {
+        let found = self.catalog.find(account, &transaction.table).await?;
+        // The service finds out about the table when it reads the first operation, and says so.
+        let missing = || ServiceError::new(ErrorCode::TableNotFound).at_operation(0);
+        let table = found.ok_or_else(missing)?;
+        let outside = transaction.writes.iter().position(|write| !is_inside(limit, &write.key));
+        if let Some(index) = outside {
+            return Err(ServiceError::new(ErrorCode::AuthorizationFailure).at_operation(index));
+        }
+        let outcomes = transact_entities(self.engine.as_ref(), table.space, transaction.writes).await?;
+        Ok(Outcome::EntitiesTransacted(outcomes))
+    }
+}
+
+fn is_inside(limit: Option<&KeyLimit>, key: &EntityKey) -> bool {
+    limit.is_none_or(|limit| limit.contains(key))
+}

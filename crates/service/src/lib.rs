@@ -1,0 +1,25 @@
+//! What each command means.
+//!
+//! A [`Service`] takes commands that `auth` has permitted and turns them into rows and back, on any engine.
+//! Every write is one `transact` whose `decide` is a pure function here, so preconditions, limits, merging and
+//! the failing index of a transaction are the same whatever the engine.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use tavola_model::SystemClock;
+//! # use tavola_engine::MemoryEngine;
+//! use tavola_service::{Service, ServiceSettings};
+//! let clock = Arc::new(SystemClock);
+//! let service = Service::new(Arc::new(MemoryEngine::new(clock.clone())), clock, ServiceSettings::default());
+//! ```
+
+mod chance;
+pub mod cors;
+mod execute;
+mod failure;
+mod service;
+mod table;
+
+pub use chance::{Chance, SystemChance};
+pub use service::{Service, ServiceSettings};
+pub use table::{Plan, plan};

@@ -1,0 +1,88 @@
+//! The service as the rest of the server holds it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tavola_auth::Permitted;
+use tavola_engine::Engine;
+use tavola_model::{
+    AccountName, Clock, CorsRule, Outcome, ServiceError, ServiceProperties, SignedIdentifier, TableName,
+};
+
+use crate::chance::{Chance, SystemChance};
+use crate::table::Catalog;
+
+/// How the service behaves where there is a choice.
+#[derive(Clone, Debug)]
+pub struct ServiceSettings {
+    /// Keep what the catalog says in memory. Only where this process is the only one that writes to the store.
+    pub catalog_cache: bool,
+    /// For how long after its deletion the name of a table answers `TableBeingDeleted`.
+    pub table_delete_delay: Duration,
+}
+
+impl Default for ServiceSettings {
+    fn default() -> Self {
+        Self { catalog_cache: true, table_delete_delay: Duration::ZERO }
+    }
+}
+
+/// Executes commands on an engine.
+#[derive(Clone)]
+pub struct Service {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) catalog: Arc<Catalog>,
+}
+
+impl Service {
+    /// A service on this engine, with the machine's source of chance.
+    pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, settings: ServiceSettings) -> Self {
+        Self::with_chance(engine, clock, settings, Arc::new(SystemChance))
+    }
+
+    /// A service whose fresh ids come from `chance`.
+    pub fn with_chance(
+        engine: Arc<dyn Engine>,
+        clock: Arc<dyn Clock>,
+        settings: ServiceSettings,
+        chance: Arc<dyn Chance>,
+    ) -> Self {
+        let catalog = Arc::new(Catalog::new(engine.clone(), clock.clone(), chance, settings));
+        Self { engine, clock, catalog }
+    }
+
+    /// Drops spaces that no table names: what a crash between the two steps of a creation or a deletion leaves
+    /// behind. Only where this process is the only one that writes to the store, and before it serves.
+    pub async fn start(&self) -> Result<(), ServiceError> {
+        self.catalog.reclaim_spaces().await
+    }
+
+    /// Does what was permitted.
+    pub async fn execute(&self, permitted: Permitted) -> Result<Outcome, ServiceError> {
+        let (account, command, limit) = permitted.into_parts();
+        self.execute_command(&account, command, limit.as_ref()).await
+    }
+
+    /// The stored access policies of a table; `None` if there is no such table.
+    pub async fn policies(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+    ) -> Result<Option<Vec<SignedIdentifier>>, ServiceError> {
+        let found = self.catalog.find(account, table).await?;
+        Ok(found.map(|table| table.identifiers.clone()))
+    }
+
+    /// The CORS rules of an account's table service.
+    pub async fn cors_rules(&self, account: &AccountName) -> Result<Arc<Vec<CorsRule>>, ServiceError> {
+        Ok(self.catalog.service_properties(account).await?.cors_rules.clone())
+    }
+
+    pub(crate) async fn fetch_service_properties(
+        &self,
+        account: &AccountName,
+    ) -> Result<ServiceProperties, ServiceError> {
+        Ok(self.catalog.service_properties(account).await?.settings.clone())
+    }
+}

@@ -1,0 +1,133 @@
+//! What a change makes of one entity.
+//!
+//! `decide` is the whole of the service's rules for a single entity: it looks at what is stored and gives what
+//! is to be stored, or refuses. It is pure, because an engine may ask it again.
+
+use bytes::Bytes;
+use tavola_engine::{Change, Decision, Engine, SpaceId, StoredRow, Transacted};
+use tavola_model::{
+    DateTime, ENTITY_BYTES_MAX, ENTITY_PROPERTIES_MAX, EntityChange, EntityKey, EntityWrite, ErrorCode, Etag,
+    EtagCondition, Properties, ServiceError, StoredEntity, WriteOutcome,
+};
+
+use crate::failure::{damaged, from_engine};
+
+/// Reads one entity.
+pub(crate) async fn fetch_entity(
+    engine: &dyn Engine,
+    space: SpaceId,
+    key: &EntityKey,
+) -> Result<StoredEntity, ServiceError> {
+    let (partition, row) = (key.partition.to_bytes(), key.row.to_bytes());
+    let stored = engine.get(space, partition.as_slice(), row.as_slice()).await.map_err(from_engine)?;
+    let stored = stored.ok_or(ErrorCode::ResourceNotFound)?;
+    let properties = decode_properties(space, &stored.body)?;
+    Ok(StoredEntity { key: key.clone(), timestamp: stored.version, properties })
+}
+
+/// Writes one entity.
+pub(crate) async fn write_entity(
+    engine: &dyn Engine,
+    space: SpaceId,
+    write: EntityWrite,
+) -> Result<WriteOutcome, ServiceError> {
+    let (partition, row) = (write.key.partition.to_bytes(), write.key.row.to_bytes());
+    let mut refusal = None;
+    let mut decide_row =
+        |_: DateTime, rows: &[Option<StoredRow>]| match decide(space, &write, rows[0].as_ref()) {
+            Ok(decided) => Decision::Apply(vec![decided.into_change(0)]),
+            Err(error) => {
+                refusal = Some(error);
+                Decision::Refuse
+            }
+        };
+    let done = engine.transact(space, partition.as_slice(), &[row.as_slice()], &mut decide_row).await;
+    match done.map_err(from_engine)? {
+        Transacted::Applied(version) => Ok(outcome(write, version)),
+        Transacted::Refused => Err(refusal.expect("a decide that refuses says why")),
+    }
+}
+
+/// What becomes of an entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decided {
+    Put(Properties),
+    Delete,
+}
+
+impl Decided {
+    /// The change of the row at this place.
+    pub fn into_change(self, place: usize) -> Change {
+        match self {
+            Decided::Put(properties) => Change::Put { place, body: properties.as_bytes().clone() },
+            Decided::Delete => Change::Delete { place },
+        }
+    }
+}
+
+/// What a write makes of the stored row, or why it is refused. An inserted entity keeps the order of its
+/// properties; any update leaves them sorted by name, as on the real service.
+pub(super) fn decide(
+    space: SpaceId,
+    write: &EntityWrite,
+    stored: Option<&StoredRow>,
+) -> Result<Decided, ServiceError> {
+    let merge_into = |row: &StoredRow, changes: &Properties| {
+        Ok::<_, ServiceError>(decode_properties(space, &row.body)?.merged(changes))
+    };
+    let properties = match &write.change {
+        EntityChange::Insert(properties) => match stored {
+            None => properties.clone(),
+            Some(_) => return Err(ErrorCode::EntityAlreadyExists.into()),
+        },
+        EntityChange::InsertOrReplace(properties) => properties.sorted(),
+        EntityChange::InsertOrMerge(changes) => match stored {
+            None => changes.sorted(),
+            Some(row) => merge_into(row, changes)?,
+        },
+        EntityChange::Update(properties, condition) => {
+            existing(stored, *condition)?;
+            properties.sorted()
+        }
+        EntityChange::Merge(changes, condition) => merge_into(existing(stored, *condition)?, changes)?,
+        EntityChange::Delete(condition) => {
+            existing(stored, *condition)?;
+            return Ok(Decided::Delete);
+        }
+    };
+    if properties.len() > ENTITY_PROPERTIES_MAX {
+        return Err(ErrorCode::TooManyProperties.into());
+    }
+    if properties.entity_bytes(&write.key) > ENTITY_BYTES_MAX {
+        return Err(ErrorCode::EntityTooLarge.into());
+    }
+    Ok(Decided::Put(properties))
+}
+
+/// What a write that was kept under this version gives.
+pub(super) fn outcome(write: EntityWrite, version: DateTime) -> WriteOutcome {
+    let EntityWrite { key, change } = write;
+    match change {
+        EntityChange::Insert(properties) => {
+            WriteOutcome::Inserted(StoredEntity { key, timestamp: version, properties })
+        }
+        EntityChange::InsertOrReplace(_)
+        | EntityChange::InsertOrMerge(_)
+        | EntityChange::Update(..)
+        | EntityChange::Merge(..) => WriteOutcome::Updated { key, etag: Etag(version) },
+        EntityChange::Delete(_) => WriteOutcome::Deleted,
+    }
+}
+
+/// The properties in the body of a row.
+pub(super) fn decode_properties(space: SpaceId, body: &Bytes) -> Result<Properties, ServiceError> {
+    Properties::from_bytes(body.clone()).ok_or_else(|| damaged(space, "the properties of an entity"))
+}
+
+fn existing(stored: Option<&StoredRow>, condition: EtagCondition) -> Result<&StoredRow, ServiceError> {
+    let row = stored.ok_or(ErrorCode::ResourceNotFound)?;
+    if !condition.admits(row.version) {
+        return Err(ErrorCode::UpdateConditionNotSatisfied.into());
+    }
+    Ok(row)
+}

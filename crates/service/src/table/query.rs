@@ -1,0 +1,187 @@
+//! Query Entities: one page of what the filter admits.
+//!
+//! The plan's ranges are read in order, each row is tested where it lies, and the page ends when it is full by
+//! number, bytes or time. The continuation names the first row that was not taken. It is only given if there
+//! is such a row, because clients count on a page that ends with the data to be the last.
+
+use std::ops::ControlFlow;
+
+use tavola_auth::KeyLimit;
+use tavola_engine::{Engine, Position, ScanRange, ScannedRow, SpaceId};
+use tavola_model::{
+    Clock, EntityKey, EntityPage, EntityToken, Key, KeyBytes, PAGE_BYTES_MAX, PAGE_ITEMS_MAX,
+    PAGE_TIME_MS_MAX, PlanReport, QueryEntities, ServiceError, StoredEntity,
+};
+
+use super::entities::decode_properties;
+use super::matches::Matcher;
+use super::plan::plan;
+use crate::failure::{damaged, from_engine};
+
+/// Rows between two looks at the clock.
+const ROWS_PER_LOOK: usize = 256;
+/// Rows looked at behind a full page for one more that matches, before the continuation names whatever row
+/// comes next. A filter that admits nothing more then costs a client one empty page at most.
+const LOOKAHEAD_ROWS_MAX: usize = 64;
+const TICKS_PER_MS: u64 = 10_000;
+
+/// Reads one page.
+pub(crate) async fn query_entities(
+    engine: &dyn Engine,
+    clock: &dyn Clock,
+    space: SpaceId,
+    query: &QueryEntities,
+    limit: Option<&KeyLimit>,
+) -> Result<EntityPage, ServiceError> {
+    let mut plan = plan(query.filter.as_ref());
+    if let Some(limit) = limit {
+        plan = plan.within(&limit_range(limit));
+    }
+    if let Some(token) = &query.from {
+        plan = plan.within(&ScanRange { from: token_position(token), before: None });
+    }
+    let mut page = Page::new(clock, space, query);
+    if page.top > 0 {
+        for range in &plan.ranges {
+            page.read(engine, range).await?;
+            if page.ended {
+                break;
+            }
+        }
+    }
+    let report = PlanReport {
+        kind: plan.kind,
+        ranges: plan.ranges.len(),
+        scanned: page.scanned,
+        returned: page.entities.len(),
+    };
+    Ok(EntityPage { entities: page.entities, next: page.next, plan: report })
+}
+
+/// A page while it is filled.
+struct Page<'a> {
+    clock: &'a dyn Clock,
+    deadline: u64,
+    space: SpaceId,
+    matcher: Option<Matcher<'a>>,
+    top: usize,
+    entities: Vec<StoredEntity>,
+    bytes: usize,
+    scanned: usize,
+    looked_ahead: usize,
+    next: Option<EntityToken>,
+    ended: bool,
+    failure: Option<ServiceError>,
+}
+
+impl<'a> Page<'a> {
+    fn new(clock: &'a dyn Clock, space: SpaceId, query: &'a QueryEntities) -> Self {
+        Self {
+            clock,
+            deadline: clock.now().ticks() + PAGE_TIME_MS_MAX * TICKS_PER_MS,
+            space,
+            matcher: query.filter.as_ref().map(Matcher::new),
+            top: query.top.unwrap_or(PAGE_ITEMS_MAX).min(PAGE_ITEMS_MAX),
+            entities: Vec::new(),
+            bytes: 0,
+            scanned: 0,
+            looked_ahead: 0,
+            next: None,
+            ended: false,
+            failure: None,
+        }
+    }
+
+    /// Takes what fits from one range.
+    async fn read(&mut self, engine: &dyn Engine, range: &ScanRange) -> Result<(), ServiceError> {
+        if is_point(range) {
+            // A seek to one row is cheaper than opening a scan for it.
+            let Position { partition, row } = &range.from;
+            if let Some(stored) = engine.get(self.space, partition, row).await.map_err(from_engine)? {
+                let _ = self.visit(ScannedRow { partition, row, version: stored.version, body: stored.body });
+            }
+        } else {
+            let space = self.space;
+            let mut visit = |row: ScannedRow<'_>| self.visit(row);
+            engine.scan(space, range, &mut visit).await.map_err(from_engine)?;
+        }
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn visit(&mut self, row: ScannedRow<'_>) -> ControlFlow<()> {
+        let step = self.take(row);
+        let step = step.unwrap_or_else(|error| {
+            self.failure = Some(error);
+            ControlFlow::Break(())
+        });
+        self.ended |= step.is_break();
+        step
+    }
+
+    /// Tests one row and takes it if it matches and fits; otherwise the page ends at it.
+    fn take(&mut self, row: ScannedRow<'_>) -> Result<ControlFlow<()>, ServiceError> {
+        self.scanned += 1;
+        let is_late = self.scanned.is_multiple_of(ROWS_PER_LOOK) && self.clock.now().ticks() >= self.deadline;
+        let is_full = self.entities.len() == self.top;
+        self.looked_ahead += usize::from(is_full);
+        if is_late || self.looked_ahead > LOOKAHEAD_ROWS_MAX {
+            return self.end_at(&row);
+        }
+        let properties = decode_properties(self.space, &row.body)?;
+        if self.matcher.as_mut().is_some_and(|matcher| !matcher.admits(&row, &properties)) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let row_bytes = row.partition.len() + row.row.len() + row.body.len();
+        let is_too_much = !self.entities.is_empty() && self.bytes + row_bytes > PAGE_BYTES_MAX;
+        if is_full || is_too_much {
+            return self.end_at(&row);
+        }
+        self.bytes += row_bytes;
+        let (key, timestamp) = (self.key_of(&row)?, row.version);
+        self.entities.push(StoredEntity { key, timestamp, properties });
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn end_at(&mut self, row: &ScannedRow<'_>) -> Result<ControlFlow<()>, ServiceError> {
+        let EntityKey { partition, row } = self.key_of(row)?;
+        self.next = Some(EntityToken { partition: partition.as_str().into(), row: row.as_str().into() });
+        Ok(ControlFlow::Break(()))
+    }
+
+    fn key_of(&self, row: &ScannedRow<'_>) -> Result<EntityKey, ServiceError> {
+        match (Key::from_bytes(row.partition), Key::from_bytes(row.row)) {
+            (Some(partition), Some(row)) => Ok(EntityKey { partition, row }),
+            _ => Err(damaged(self.space, "the keys of an entity")),
+        }
+    }
+}
+
+fn is_point(range: &ScanRange) -> bool {
+    let Position { partition, row } = &range.from;
+    range.before.as_ref().is_some_and(|before| {
+        before.partition == *partition && before.row.strip_suffix(&[0]) == Some(row.as_slice())
+    })
+}
+
+fn token_position(token: &EntityToken) -> Position {
+    Position {
+        partition: KeyBytes::from_text(&token.partition).into_vec(),
+        row: KeyBytes::from_text(&token.row).into_vec(),
+    }
+}
+
+/// The rows a SAS may see. Its bounds are included; without a RowKey a bound takes in its whole partition.
+fn limit_range(limit: &KeyLimit) -> ScanRange {
+    let bytes = |text: &str| KeyBytes::from_text(text).into_vec();
+    let from = match &limit.start {
+        Some((partition, row)) => {
+            Position::at(&bytes(partition), &row.as_deref().map(bytes).unwrap_or_default())
+        }
+        None => Position::first(),
+    };
+    let before = limit.end.as_ref().map(|(partition, row)| match row {
+        Some(row) => Position::after(&bytes(partition), &bytes(row)),
+        None => Position::partition_end(&bytes(partition)),
+    });
+    ScanRange { from, before }
+}
