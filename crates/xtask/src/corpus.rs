@@ -1,0 +1,221 @@
+//! Recorded exchanges of the real service, replayed against ours.
+//!
+//! A session is strict when nothing differs, and lenient when status, code and values agree. Below the floors
+//! the step fails; and each session that is not even lenient stands in `docs/compatibility.md` with its reason,
+//! where none may stand that has come to agree.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::Value;
+use tavola_testkit::{ServerOptions, TestServer};
+
+use crate::markers;
+use crate::programs::{root, run, server_binary, shared};
+use crate::step::{Outcome, Step, Tally};
+
+pub const TABLES: Step = Step { name: "recorded table sessions", run: tables };
+pub const TABLES_WRITE: Step = Step { name: "recorded table sessions, list renewed", run: tables_write };
+
+/// Percent of the sessions sent that must agree.
+const LENIENT_PERCENT_MIN: f64 = 97.0;
+/// Percent of the sessions sent that must not differ in anything.
+const STRICT_PERCENT_MIN: f64 = 90.0;
+
+const DOCUMENT: &str = "docs/compatibility.md";
+const PART: &str = "corpus-tables";
+const HEADING: &str = "| session | first difference | reason |\n|---|---|---|";
+/// What `--write` puts where a person must write the reason.
+const UNEXPLAINED: &str = "unexplained";
+
+fn tables() -> Outcome {
+    let Ok(report) = replay_if_there()? else { return Ok(Tally::skip("../shared is not there")) };
+    grade(&report, &listed()?)
+}
+
+fn tables_write() -> Outcome {
+    let Ok(report) = replay_if_there()? else { return Ok(Tally::skip("../shared is not there")) };
+    let path = root().join(DOCUMENT);
+    let document = std::fs::read_to_string(&path).map_err(|error| format!("{DOCUMENT} ({error})"))?;
+    let known = listed()?;
+    let mut lines = vec![HEADING.to_owned()];
+    for session in failing(&report) {
+        let reason = known.get(&session.name).map_or(UNEXPLAINED, |(_, reason)| reason);
+        lines.push(format!("| {} | {} | {reason} |", session.name, session.difference));
+    }
+    let document = markers::with_part(&document, PART, &lines.join("\n"))
+        .ok_or_else(|| format!("{DOCUMENT} has no part {PART:?}: add its markers"))?;
+    std::fs::write(&path, document).map_err(|error| format!("{DOCUMENT} ({error})"))?;
+    grade(&report, &listed()?)
+}
+
+/// The replayer's report; the inner error says that there is nothing to replay.
+fn replay_if_there() -> Result<Result<Value, String>, String> {
+    let (replayer, corpus) = match (shared("replay/replay.py"), shared("corpus/tables.jsonl")) {
+        (Ok(replayer), Ok(corpus)) => (replayer, corpus),
+        (Err(missing), _) | (_, Err(missing)) => return Ok(Err(missing)),
+    };
+    let options = ServerOptions { binary: Some(server_binary()), ..ServerOptions::default() };
+    let server = TestServer::start_with(&options).map_err(|error| error.to_string())?;
+    let report_path = root().join("target/corpus-tables.json");
+    let mut command = Command::new("python3");
+    command.arg(replayer).args(["--service", "table", "--endpoint", server.table_endpoint(), "--corpus"]);
+    run(command.arg(corpus).arg("--report").arg(&report_path))?.check()?;
+    let text = std::fs::read_to_string(&report_path).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map(Ok).map_err(|error| format!("the report is unreadable ({error})"))
+}
+
+fn grade(report: &Value, listed: &BTreeMap<String, (usize, String)>) -> Outcome {
+    let count = |name: &str| report[name].as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+    let sent = count("sessions") - count("skipped");
+    if sent == 0 {
+        return Err("no session was sent".to_owned());
+    }
+    let percent = |part: u32| f64::from(part) * 100.0 / f64::from(sent);
+    let (strict, lenient) = (percent(count("strict")), percent(count("lenient")));
+    let mut tally = Tally::default();
+    tally.note(format!(
+        "{sent} sessions sent: strict {strict:.1} %, lenient {lenient:.1} %; {} cannot be sent",
+        count("skipped")
+    ));
+    tally.check(floor("lenient", lenient, LENIENT_PERCENT_MIN));
+    tally.check(floor("strict", strict, STRICT_PERCENT_MIN));
+    tally.passed += usize::try_from(count("lenient")).unwrap_or(0);
+    let mut unseen = listed.clone();
+    for session in failing(report) {
+        tally.check(match unseen.get_mut(&session.name) {
+            Some((times, reason)) if *times > 0 && !reason.is_empty() && reason != UNEXPLAINED => {
+                *times -= 1;
+                Ok(())
+            }
+            _ => Err(format!("{} ({}) is not explained in {DOCUMENT}", session.name, session.difference)),
+        });
+    }
+    for (name, (times, reason)) in unseen {
+        if times > 0 && reason != UNEXPLAINED {
+            tally.check(Err(format!("{name} agrees now: take it out of {DOCUMENT}")));
+        }
+    }
+    Ok(tally)
+}
+
+fn floor(grade: &str, percent: f64, min: f64) -> Result<(), String> {
+    if percent >= min { Ok(()) } else { Err(format!("{grade} is {percent:.1} %, below {min} %")) }
+}
+
+/// A session that is not even lenient.
+struct Failing {
+    name: String,
+    difference: String,
+}
+
+fn failing(report: &Value) -> Vec<Failing> {
+    let mut failing: Vec<Failing> = report["results"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|result| result["outcome"] == "failed")
+        .map(|result| {
+            let first = &result["first"];
+            let text = |name: &str| match &first[name] {
+                Value::String(text) => text.clone(),
+                Value::Null => "nothing".to_owned(),
+                other => other.to_string(),
+            };
+            let difference = format!(
+                "{}: {} {}, expected {}, received {}",
+                text("operation"),
+                text("class"),
+                text("where"),
+                text("expected"),
+                text("received")
+            );
+            Failing { name: cell(result["name"].as_str().unwrap_or_default()), difference: cell(&difference) }
+        })
+        .collect();
+    failing.sort_by(|one, other| one.name.cmp(&other.name));
+    failing
+}
+
+/// Text that fits into a cell of a table.
+fn cell(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 160;
+    let text =
+        text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/").replace(['<', '>'], "'");
+    text.chars().take(CHARACTERS_MAX).collect()
+}
+
+/// The listed sessions: how often each, and why.
+fn listed() -> Result<BTreeMap<String, (usize, String)>, String> {
+    let path = root().join(DOCUMENT);
+    let document =
+        std::fs::read_to_string(&path).map_err(|error| format!("{DOCUMENT} must be there ({error})"))?;
+    let part = markers::part(&document, PART)
+        .ok_or_else(|| format!("{DOCUMENT} has no part {PART:?}: add its markers"))?;
+    Ok(parse_list(part))
+}
+
+fn parse_list(part: &str) -> BTreeMap<String, (usize, String)> {
+    let mut listed: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for line in part.lines().skip(HEADING.lines().count()) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        if let [name, _, reason] = cells.as_slice() {
+            let entry = listed.entry((*name).to_owned()).or_insert((0, (*reason).to_owned()));
+            entry.0 += 1;
+        }
+    }
+    listed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(outcomes: &[&str]) -> Value {
+        let count = |outcome: &str| outcomes.iter().filter(|one| **one == outcome).count();
+        let results: Vec<Value> = outcomes
+            .iter()
+            .enumerate()
+            .map(|(index, outcome)| serde_json::json!({"name": format!("s{index}"), "outcome": outcome}))
+            .collect();
+        serde_json::json!({
+            "sessions": outcomes.len(), "strict": count("strict"), "lenient": count("strict") + count("lenient"),
+            "skipped": count("skipped"), "results": results,
+        })
+    }
+
+    fn check(outcomes: &[&str], list: &str, expected: (usize, &[&str])) {
+        let listed = parse_list(&format!("{HEADING}\n{list}"));
+        let tally = grade(&report(outcomes), &listed).unwrap();
+        assert_eq!(tally.passed, expected.0, "{:?}", tally.failures);
+        assert_eq!(tally.failures.len(), expected.1.len(), "{:?}", tally.failures);
+        for (failure, part) in tally.failures.iter().zip(expected.1) {
+            assert!(failure.contains(part), "{failure}");
+        }
+    }
+
+    #[test]
+    fn agreeing_sessions_above_the_floors_pass() {
+        check(&["strict", "strict", "skipped"], "", (4, &[]));
+    }
+
+    #[test]
+    fn too_few_agreeing_sessions_fail() {
+        check(&["strict", "lenient"], "", (3, &["strict is 50.0 %"]));
+    }
+
+    #[test]
+    fn a_session_that_fails_must_be_listed_with_a_reason() {
+        let mut outcomes = vec!["strict"; 99];
+        outcomes.push("failed");
+        check(&outcomes, "| s99 | status | a reason |", (102, &[]));
+        check(&outcomes, "", (101, &["s99"]));
+        check(&outcomes, "| s99 | status | unexplained |", (101, &["s99"]));
+        check(&outcomes, "| s99 | status |  |", (101, &["s99", "agrees now"]));
+    }
+
+    #[test]
+    fn a_session_that_agrees_must_not_be_listed() {
+        check(&["strict"], "| s0 | status | a reason |", (3, &["agrees now"]));
+    }
+}

@@ -1,0 +1,19 @@
+//! The crash test of the real server, as a step.
+
+use std::process::Command;
+
+use crate::programs::{root, run, server_binary};
+use crate::step::{Outcome, Step, Tally};
+
+pub const KILLS: Step = Step { name: "crash test", run: kills };
+
+fn kills() -> Outcome {
+    let mut command = Command::new(root().join("target/release/tavola-crash"));
+    let finished = run(command.env("TAVOLA_BIN", server_binary()))?;
+    finished.check()?;
+    let mut tally = Tally::one();
+    for line in finished.output.lines() {
+        tally.note(line);
+    }
+    Ok(tally)
+}

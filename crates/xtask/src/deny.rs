@@ -1,0 +1,25 @@
+//! Licences and sources of all dependencies, with cargo-deny. The advisory database is not consulted: it has
+//! to be fetched, and the test command must not depend on that.
+
+use std::process::Command;
+
+use crate::programs::{cargo, root, run};
+use crate::step::{Outcome, Step, Tally};
+
+pub const LICENCES: Step = Step { name: "licences", run: licences };
+
+const VERSION: &str = "0.20.2";
+
+fn licences() -> Outcome {
+    let tools = root().join("target/tools");
+    let program = tools.join("bin/cargo-deny");
+    let is_there = run(Command::new(&program).arg("--version"))
+        .is_ok_and(|finished| finished.output.trim() == format!("cargo-deny {VERSION}"));
+    if !is_there {
+        let mut install = cargo(["install", "--locked", "--force", "cargo-deny", "--version", VERSION]);
+        run(install.arg("--root").arg(&tools))?.check()?;
+    }
+    let mut command = Command::new(&program);
+    run(command.args(["--all-features", "check", "licenses", "bans", "sources"]))?.check()?;
+    Ok(Tally::one())
+}

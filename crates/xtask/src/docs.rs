@@ -1,0 +1,142 @@
+//! Documents against code: every error code, setting, command and crate is written down, and nothing else.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::markers;
+use crate::programs::{root, run, server_binary};
+use crate::step::{Outcome, Step, Tally};
+
+pub const CHECK: Step = Step { name: "docs against code", run: check };
+pub const WRITE: Step = Step { name: "docs renewed from code", run: write };
+
+/// A part of a document that the server itself prints.
+struct Printed {
+    document: &'static str,
+    title: &'static str,
+    part: &'static str,
+    arguments: [&'static str; 2],
+}
+
+const PRINTED: [Printed; 2] = [
+    Printed {
+        document: "docs/errors.md",
+        title: "Error codes",
+        part: "errors",
+        arguments: ["errors", "--markdown"],
+    },
+    Printed {
+        document: "docs/settings.md",
+        title: "Settings",
+        part: "settings",
+        arguments: ["settings", "--markdown"],
+    },
+];
+
+fn check() -> Outcome {
+    let mut tally = Tally::default();
+    for printed in &PRINTED {
+        tally.check(check_printed(printed));
+    }
+    tally.check(check_commands());
+    tally.check(check_crates());
+    Ok(tally)
+}
+
+fn write() -> Outcome {
+    for printed in &PRINTED {
+        let text = printed_by_server(printed)?;
+        let path = root().join(printed.document);
+        let document = match std::fs::read_to_string(&path) {
+            Ok(document) => markers::with_part(&document, printed.part, &text)
+                .ok_or_else(|| format!("{} has no part {:?}", printed.document, printed.part))?,
+            Err(_) => format!("# {}\n\n{}", printed.title, markers::new_part(printed.part, &text)),
+        };
+        std::fs::write(&path, document).map_err(|error| format!("{} ({error})", path.display()))?;
+    }
+    check()
+}
+
+fn printed_by_server(printed: &Printed) -> Result<String, String> {
+    let finished = run(Command::new(server_binary()).args(printed.arguments))?;
+    finished.check()?;
+    Ok(finished.output)
+}
+
+fn check_printed(printed: &Printed) -> Result<(), String> {
+    let document = read(printed.document)?;
+    let written = markers::part(&document, printed.part)
+        .ok_or_else(|| format!("{} has no part {:?}: add its markers", printed.document, printed.part))?;
+    let expected = printed_by_server(printed)?;
+    if written == expected.trim_matches('\n') {
+        return Ok(());
+    }
+    let differs = |(one, other): &(&str, &str)| one != other;
+    let lines = written.lines().chain(std::iter::repeat("(end)")).zip(expected.lines()).find(differs);
+    let (found, wanted) = lines.unwrap_or(("surplus lines", "(end)"));
+    Err(format!(
+        "{} is not what the server prints: run `cargo xtask docs --write`\n  written:  {found}\n  expected: {wanted}",
+        printed.document
+    ))
+}
+
+/// Every command is in the compatibility table.
+fn check_commands() -> Result<(), String> {
+    let source = read("crates/model/src/command.rs")?;
+    let commands = variants(&source, "pub enum Command {");
+    if commands.is_empty() {
+        return Err("no commands found in crates/model/src/command.rs: has the enum moved?".to_owned());
+    }
+    let document = read("docs/compatibility.md")?;
+    let missing: Vec<&str> =
+        commands.into_iter().filter(|command| !document.contains(&format!("`{command}`"))).collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        missing => Err(format!("docs/compatibility.md does not name `{}`", missing.join("`, `"))),
+    }
+}
+
+/// Every crate is in the code map.
+fn check_crates() -> Result<(), String> {
+    let document = read("ARCHITECTURE.md")?;
+    let folders = std::fs::read_dir(root().join("crates")).map_err(|error| error.to_string())?;
+    let mut names: Vec<String> = folders
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().join("Cargo.toml").exists())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names.retain(|name| !document.contains(&format!("`{name}`")));
+    match names.as_slice() {
+        [] => Ok(()),
+        missing => Err(format!("ARCHITECTURE.md does not name `{}`", missing.join("`, `"))),
+    }
+}
+
+/// The variants of an enum in source text that rustfmt has laid out.
+fn variants<'a>(source: &'a str, opening: &str) -> Vec<&'a str> {
+    let body = source.split_once(opening).map_or("", |(_, rest)| rest);
+    body.lines()
+        .take_while(|line| *line != "}")
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with(|letter: char| letter.is_ascii_uppercase()))
+        .filter_map(|line| line.split(|letter: char| !letter.is_ascii_alphanumeric()).next())
+        .collect()
+}
+
+fn read(path: &str) -> Result<String, String> {
+    let path: PathBuf = root().join(path);
+    std::fs::read_to_string(&path).map_err(|error| format!("{} must be there ({error})", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_are_read_from_source() {
+        let source = "pub enum Command {\n    /// Text.\n    First(Name),\n    Second,\n    Third {\n        Inner: u8,\n    },\n}\n\nimpl X {\n    Not\n}\n";
+        assert_eq!(variants(source, "pub enum Command {"), ["First", "Second", "Third"]);
+        assert!(variants("", "pub enum Command {").is_empty());
+    }
+}

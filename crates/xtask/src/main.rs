@@ -1,0 +1,68 @@
+//! Chores of the project. `cargo xtask test` is the one test command; its steps can be run alone.
+//!
+//! Nothing here links the server: steps run programs and read what they print, so this builds in seconds and
+//! also when the server does not.
+
+mod corpus;
+mod crash;
+mod deny;
+mod docs;
+mod markers;
+mod programs;
+mod rust;
+mod sdk;
+mod step;
+
+use std::process::ExitCode;
+
+use step::{Run, Step};
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  test                    everything below; ends with `N passed, M failed, K skipped`
+  rust                    format check, clippy and the tests of all crates
+  deny                    licences and sources of dependencies
+  docs [--write]          docs against code; --write renews the generated parts
+  corpus tables [--write] recorded exchanges of the real service; --write renews the list of differences
+  sdk                     the official Python and JavaScript clients
+  crash                   kill -9 under load, twenty rounds and more
+
+With CI set, whatever cannot be run counts as failed.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let steps: Vec<Step> = match words.as_slice() {
+        ["test"] => all_steps(),
+        ["rust"] => vec![rust::FORMAT, rust::LINTS, rust::TESTS],
+        ["deny"] => vec![deny::LICENCES],
+        ["docs"] => vec![rust::SERVER, docs::CHECK],
+        ["docs", "--write"] => vec![rust::SERVER, docs::WRITE],
+        ["corpus", "tables"] => vec![rust::SERVER, corpus::TABLES],
+        ["corpus", "tables", "--write"] => vec![rust::SERVER, corpus::TABLES_WRITE],
+        ["sdk"] => vec![rust::SERVER, sdk::PYTHON, sdk::JAVASCRIPT],
+        ["crash"] => vec![rust::SERVER, crash::KILLS],
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    Run::new().all(&steps)
+}
+
+/// The whole test command: what is quick to fail comes first.
+fn all_steps() -> Vec<Step> {
+    vec![
+        rust::FORMAT,
+        rust::LINTS,
+        rust::SERVER,
+        docs::CHECK,
+        rust::TESTS,
+        corpus::TABLES,
+        sdk::PYTHON,
+        sdk::JAVASCRIPT,
+        crash::KILLS,
+        deny::LICENCES,
+    ]
+}

@@ -1,0 +1,73 @@
+//! Running other programs and keeping what they print.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Lines of a failing program that are shown.
+const SHOWN_LINES_MAX: usize = 200;
+
+/// What a program printed, both outputs together, and whether it succeeded.
+pub struct Finished {
+    pub succeeded: bool,
+    pub output: String,
+    shown: String,
+}
+
+impl Finished {
+    /// Nothing, or the end of what was printed.
+    pub fn check(&self) -> Result<(), String> {
+        if self.succeeded { Ok(()) } else { Err(self.failure()) }
+    }
+
+    /// The command and the end of what it printed.
+    pub fn failure(&self) -> String {
+        let lines: Vec<&str> = self.output.lines().collect();
+        let first = lines.len().saturating_sub(SHOWN_LINES_MAX);
+        format!("{}\n{}", self.shown, lines[first..].join("\n"))
+    }
+}
+
+/// Runs a program in the workspace to its end.
+pub fn run(command: &mut Command) -> Result<Finished, String> {
+    let shown = format!("{command:?}");
+    let log_path = root().join("target").join(format!("xtask-{}.log", std::process::id()));
+    let io = |error: std::io::Error| format!("cannot run {shown} ({error})");
+    std::fs::create_dir_all(root().join("target")).map_err(io)?;
+    let log = std::fs::File::create(&log_path).map_err(io)?;
+    // Both outputs in one file, so that a failure is told in the order it happened.
+    let status = command
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().map_err(io)?)
+        .stderr(log)
+        .status()
+        .map_err(io)?;
+    let output = std::fs::read(&log_path).map_err(io)?;
+    let output = String::from_utf8_lossy(&output).into_owned();
+    // A log that stays behind is only clutter in the target folder.
+    let _ = std::fs::remove_file(&log_path);
+    Ok(Finished { succeeded: status.success(), output, shown })
+}
+
+/// Cargo, the one that runs us.
+pub fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+/// The workspace.
+pub fn root() -> PathBuf {
+    tavola_testkit::workspace_root()
+}
+
+/// The server that the steps use.
+pub fn server_binary() -> PathBuf {
+    root().join("target/release/tavola")
+}
+
+/// A file beside the checkout that not everyone has.
+pub fn shared(path: &str) -> Result<PathBuf, String> {
+    let path = root().join("../shared").join(path);
+    if path.exists() { Ok(path) } else { Err(format!("{} is not there", path.display())) }
+}
