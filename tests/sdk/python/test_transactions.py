@@ -53,7 +53,7 @@ def test_one_failure_undoes_all_and_names_its_index(table, failure, index):
     stale = table.get_entity("p", "there").metadata["etag"]
     table.upsert_entity(entity("there", a=2))
     condition = {"etag": stale, "match_condition": MatchConditions.IfNotModified}
-    operation, status, code = {
+    operation, status, expected = {
         "exists": (("create", entity("there")), 409, "EntityAlreadyExists"),
         "missing-update": (("update", entity("gone"), {"mode": UpdateMode.REPLACE}), 404, "ResourceNotFound"),
         "missing-merge": (("update", entity("gone"), {"mode": UpdateMode.MERGE}), 404, "ResourceNotFound"),
@@ -66,7 +66,7 @@ def test_one_failure_undoes_all_and_names_its_index(table, failure, index):
     before = state(table)
     with pytest.raises(TableTransactionError) as error:
         table.submit_transaction(operations)
-    assert (error.value.status_code, code(error), error.value.index) == (status, code, index)
+    assert (error.value.status_code, code(error), error.value.index) == (status, expected, index)
     assert state(table) == before
 
 
