@@ -22,7 +22,11 @@ impl HeldClock {
     }
 
     pub fn pass_seconds(&self, seconds: u64) {
-        self.0.fetch_add(seconds * 10_000_000, Ordering::Relaxed);
+        self.pass_milliseconds(seconds * 1000);
+    }
+
+    pub fn pass_milliseconds(&self, milliseconds: u64) {
+        self.0.fetch_add(milliseconds * 10_000, Ordering::Relaxed);
     }
 }
 
