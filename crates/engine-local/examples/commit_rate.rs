@@ -143,8 +143,8 @@ fn next_random(mut state: u64) -> u64 {
 
 fn percentiles(mut latencies: Vec<Duration>) -> String {
     latencies.sort();
-    let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3;
-    format!("p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms", at(0.5), at(0.99), at(0.999), at(1.0))
+    let at = |thousandths: usize| latencies[(latencies.len() - 1) * thousandths / 1000].as_secs_f64() * 1e3;
+    format!("p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms", at(500), at(990), at(999), at(1000))
 }
 
 fn sync_time(folder: &Path) -> Result<Duration, AnyError> {

@@ -1,5 +1,6 @@
 //! The engine: the contract, on the store.
 
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -7,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fjall::Readable;
 use tavola_engine::{
-    Change, Decide, Decision, Engine, EngineError, ScanRange, ScannedRow, SpaceId, StoredRow, TickClock,
-    Transacted, Visit,
+    Change, Decide, Decision, Engine, EngineError, Position, ScanRange, ScannedRow, SpaceId, StoredRow,
+    TickClock, Transacted, Visit,
 };
 use tavola_model::{Clock, DateTime};
 use tokio::sync::oneshot;
@@ -195,6 +196,9 @@ impl Engine for LocalEngine {
         let space = self.store.space(space)?;
         let mut key = Vec::new();
         encode_key(partition, row, &mut key);
+        if key.len() > KEY_BYTES_MAX {
+            return Ok(None);
+        }
         space.read(&self.store.snapshot(), &key)
     }
 
@@ -273,6 +277,23 @@ struct Scan {
     scratch: Vec<u8>,
 }
 
+/// The end of a range as a stored key. A longer key than any stored one is cut: then no stored key lies between the
+/// two, and a stored key equal to the cut one lies before the end.
+struct StoredBound {
+    key: Vec<u8>,
+    is_cut: bool,
+}
+
+impl StoredBound {
+    fn of(position: &Position) -> Self {
+        let mut key = Vec::new();
+        encode_key(&position.partition, &position.row, &mut key);
+        let is_cut = key.len() > KEY_BYTES_MAX;
+        key.truncate(KEY_BYTES_MAX);
+        Self { key, is_cut }
+    }
+}
+
 #[derive(PartialEq, Eq)]
 enum ScanState {
     More,
@@ -281,17 +302,16 @@ enum ScanState {
 
 impl Scan {
     fn new(store: &Store, space: Arc<Space>, range: &ScanRange) -> Self {
-        let key_of = |position: &tavola_engine::Position| {
-            let mut key = Vec::new();
-            encode_key(&position.partition, &position.row, &mut key);
-            key
+        let from = StoredBound::of(&range.from);
+        let from = if from.is_cut { Bound::Excluded(from.key) } else { Bound::Included(from.key) };
+        let before = match &range.before {
+            Some(before) => {
+                let before = StoredBound::of(before);
+                if before.is_cut { Bound::Included(before.key) } else { Bound::Excluded(before.key) }
+            }
+            None => Bound::Unbounded,
         };
-        let snapshot = store.snapshot();
-        let from = key_of(&range.from);
-        let rows = match &range.before {
-            Some(before) => snapshot.range(&space.keyspace, from..key_of(before)),
-            None => snapshot.range(&space.keyspace, from..),
-        };
+        let rows = store.snapshot().range(&space.keyspace, (from, before));
         Self { space, rows, scratch: Vec::new() }
     }
 

@@ -3,14 +3,18 @@
 //! Everything the services keep is rows in spaces. A space is an ordered map from (partition bytes, row
 //! bytes) to (version, body). There is one way to write, [`Engine::transact`], and it touches one partition.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod engine;
 mod error;
+mod fault;
 mod memory;
 mod space;
 mod tick;
 
 pub use engine::{Change, Decide, Decision, Engine, ScannedRow, StoredRow, Transacted, Visit};
 pub use error::{Cause, EngineError};
+pub use fault::{FaultEngine, FaultSettings};
 pub use memory::MemoryEngine;
 pub use space::{Position, ScanRange, SpaceId};
 pub use tick::TickClock;

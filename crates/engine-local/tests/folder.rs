@@ -1,0 +1,201 @@
+//! The data folder: who may open it, how it is copied, and how damage is noticed.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tavola_engine::{Change, Decision, Engine, EngineError, Position, ScanRange, SpaceId};
+use tavola_engine_local::{BackupError, LocalEngine, LocalSettings, OpenError, verify};
+use tavola_model::SystemClock;
+
+const SPACE: SpaceId = SpaceId([5; 16]);
+
+fn open(folder: &Path) -> Result<Arc<LocalEngine>, OpenError> {
+    LocalEngine::open(LocalSettings::new(folder), Arc::new(SystemClock))
+}
+
+async fn put(engine: &LocalEngine, row: &[u8], body: &[u8]) -> Result<(), EngineError> {
+    let body = Bytes::copy_from_slice(body);
+    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+    engine.transact(SPACE, b"p", &[row], &mut decide).await.map(|_| ())
+}
+
+async fn rows(engine: &LocalEngine) -> Vec<(Vec<u8>, u64, Bytes)> {
+    let mut rows = Vec::new();
+    let mut visit = |row: tavola_engine::ScannedRow<'_>| {
+        rows.push((row.row.to_vec(), row.version.ticks(), row.body));
+        std::ops::ControlFlow::Continue(())
+    };
+    engine.scan(SPACE, &ScanRange::all(), &mut visit).await.unwrap();
+    rows
+}
+
+/// A folder with a hundred rows that no engine uses.
+async fn filled_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    engine.create_space(SPACE).await.unwrap();
+    for number in 0..100u8 {
+        put(&engine, &[number], &[number; 500]).await.unwrap();
+    }
+    folder
+}
+
+fn journal_path(folder: &Path) -> PathBuf {
+    let entries = fs::read_dir(folder.join("store")).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "jnl")).max().unwrap()
+}
+
+#[tokio::test]
+async fn a_folder_in_use_is_refused_by_name() {
+    let folder = filled_folder().await;
+    let engine = open(folder.path()).unwrap();
+    let error = open(folder.path()).err().unwrap();
+    assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains(folder.path().file_name().unwrap().to_str().unwrap()));
+    assert!(matches!(verify(folder.path()), Err(OpenError::Locked { .. })));
+    drop(engine);
+    open(folder.path()).unwrap();
+}
+
+#[tokio::test]
+async fn an_unknown_format_is_refused() {
+    let folder = filled_folder().await;
+    fs::write(folder.path().join("FORMAT"), "tavola data folder, format 2\n").unwrap();
+    let error = open(folder.path()).err().unwrap();
+    assert!(
+        matches!(&error, OpenError::FormatUnknown { found, .. } if found.ends_with("format 2")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_folder_of_something_else_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("letter.txt"), "dear").unwrap();
+    assert!(matches!(open(folder.path()), Err(OpenError::NotADataFolder { .. })));
+    assert!(matches!(verify(&folder.path().join("none")), Err(OpenError::NotADataFolder { .. })));
+    assert!(!folder.path().join("none").exists());
+}
+
+#[tokio::test]
+async fn a_store_that_was_never_finished_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("FORMAT"), "tavola data folder, format 1\n").unwrap();
+    fs::create_dir_all(folder.path().join("store/keyspaces/0")).unwrap();
+    fs::write(folder.path().join("store/0.jnl"), "").unwrap();
+    open(folder.path()).unwrap();
+    let folder = filled_folder().await;
+    fs::remove_file(folder.path().join("store/version")).unwrap();
+    assert!(matches!(open(folder.path()), Err(OpenError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn a_closed_engine_takes_no_writes_but_reads() {
+    let folder = filled_folder().await;
+    let engine = open(folder.path()).unwrap();
+    engine.close().await;
+    engine.close().await;
+    assert!(matches!(put(&engine, b"x", b"").await, Err(EngineError::Unavailable { .. })));
+    assert!(matches!(engine.drop_space(SPACE).await, Err(EngineError::Unavailable { .. })));
+    assert_eq!(rows(&engine).await.len(), 100);
+}
+
+#[tokio::test]
+async fn writes_are_refused_below_the_disk_reserve_and_reads_and_drops_go_on() {
+    let folder = filled_folder().await;
+    let settings = LocalSettings { disk_reserve_bytes: u64::MAX, ..LocalSettings::new(folder.path()) };
+    let engine = LocalEngine::open(settings, Arc::new(SystemClock)).unwrap();
+    assert!(matches!(put(&engine, b"x", b"").await, Err(EngineError::Full { .. })));
+    assert!(matches!(engine.create_space(SpaceId([6; 16])).await, Err(EngineError::Full { .. })));
+    assert_eq!(rows(&engine).await.len(), 100);
+    engine.drop_space(SPACE).await.unwrap();
+    assert!(matches!(engine.get(SPACE, b"p", b"x").await, Err(EngineError::SpaceMissing { .. })));
+}
+
+#[tokio::test]
+async fn a_key_too_long_for_the_store_is_never_there() {
+    let folder = filled_folder().await;
+    let engine = open(folder.path()).unwrap();
+    assert!(matches!(put(&engine, &[b'k'; 70_000], b"").await, Err(EngineError::Failed { .. })));
+    assert!(engine.get(SPACE, b"p", &[b'k'; 70_000]).await.unwrap().is_none());
+    put(&engine, &[b'k'; 65_000], b"").await.unwrap();
+    for (from, before, expected) in [
+        (Position::at(b"p", &[b'k'; 70_000]), None, 0),
+        (Position::at(b"p", &[b'j'; 70_000]), None, 1),
+        (Position::first(), Some(Position::at(b"p", &[b'k'; 70_000])), 101),
+        (Position::first(), Some(Position::at(&[0; 70_000], b"")), 0),
+    ] {
+        let mut count = 0;
+        let mut visit = |_: tavola_engine::ScannedRow<'_>| {
+            count += 1;
+            std::ops::ControlFlow::Continue(())
+        };
+        engine.scan(SPACE, &ScanRange { from, before }, &mut visit).await.unwrap();
+        assert_eq!(count, expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_is_a_data_folder_of_one_moment() {
+    let folder = filled_folder().await;
+    let target = tempfile::tempdir().unwrap();
+    let target = target.path().join("backup");
+    let engine = open(folder.path()).unwrap();
+    let before = rows(&engine).await;
+    // Pairs of rows are always equal; a copy that is not of one moment would show two that differ.
+    let writer = tokio::spawn({
+        let engine = engine.clone();
+        async move {
+            for number in 0u32..2000 {
+                let body = Bytes::copy_from_slice(&number.to_be_bytes());
+                let put = |place| Change::Put { place, body: body.clone() };
+                let mut decide = |_, _: &[_]| Decision::Apply(vec![put(0), put(1)]);
+                engine.transact(SPACE, b"pair", &[b"a", b"z"], &mut decide).await.unwrap();
+            }
+        }
+    });
+    let report = engine.backup(&target).await.unwrap();
+    writer.await.unwrap();
+    assert!(matches!(engine.backup(&target).await, Err(BackupError::Destination(_))));
+    assert!(report.rows == 100 || report.rows == 102, "{report:?}");
+
+    let verified = verify(&target).unwrap();
+    assert!(verified.is_clean(), "{verified:?}");
+    assert_eq!(verified.rows, report.rows);
+    let copy = open(&target).unwrap();
+    let copied = rows(&copy).await;
+    assert_eq!(copied[..100], before[..]);
+    if let [a, z] = &copied[100..] {
+        assert_eq!((a.1, &a.2), (z.1, &z.2));
+    }
+    put(&copy, b"later", b"body").await.unwrap();
+    let newest = rows(&copy).await.iter().find(|row| row.0 == b"later").unwrap().1;
+    assert!(copied.iter().all(|row| row.1 < newest));
+}
+
+#[tokio::test]
+async fn an_intact_folder_verifies_clean() {
+    let folder = filled_folder().await;
+    let report = verify(folder.path()).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!((report.spaces, report.rows), (2, 100));
+}
+
+#[tokio::test]
+async fn a_journal_spoilt_in_the_middle_is_refused() {
+    let folder = filled_folder().await;
+    let path = journal_path(folder.path());
+    let mut journal = fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    journal.seek(SeekFrom::Start(3000)).unwrap();
+    journal.read_exact(&mut byte).unwrap();
+    journal.seek(SeekFrom::Start(3000)).unwrap();
+    journal.write_all(&[byte[0] ^ 1]).unwrap();
+    assert!(matches!(open(folder.path()), Err(OpenError::Damaged { .. })));
+    assert!(matches!(verify(folder.path()), Err(OpenError::Damaged { .. })));
+}
