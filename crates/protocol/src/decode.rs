@@ -16,7 +16,7 @@ use crate::query::Query;
 use crate::reply::{Preference, Reply, data_service_version, negotiate, text};
 use crate::route::{Route, Unroutable, route as find_route};
 use crate::table::batch_in::{self, Batch, InnerRequest};
-use crate::table::body::EntityBody;
+use crate::table::body::{EntityBody, KeysIn};
 use crate::table::select::Select;
 use crate::table::{atom_in, json_in};
 use crate::{token, xml};
@@ -131,11 +131,11 @@ pub fn decode(
         Route::GetTable(table) => Command::GetTable(table),
         Route::DeleteTable(table) => Command::DeleteTable(table),
         Route::GetTableAcl(table) => {
-            check_acl_content_type(request.headers, AclBody::Optional)?;
+            check_acl_accept(request.headers)?;
             Command::GetTableAcl(table)
         }
         Route::SetTableAcl(table) => {
-            check_acl_content_type(request.headers, AclBody::Required)?;
+            check_acl_accept(request.headers)?;
             Command::SetTableAcl(table, xml::parse_acl(request.body)?)
         }
         Route::Batch => decode_batch(request, reply, form)?,
@@ -287,31 +287,22 @@ fn create_table_name(request: &Request<'_>) -> Result<String, ServiceError> {
     }
 }
 
-fn entity_body(headers: &HeaderMap, body: &[u8]) -> Result<EntityBody, ServiceError> {
+fn entity_body(headers: &HeaderMap, body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
     match body_format(headers, body)? {
-        BodyFormat::Json => json_in::entity(body),
-        BodyFormat::Atom => atom_in::entity(body),
+        BodyFormat::Json => json_in::entity(body, keys),
+        BodyFormat::Atom => atom_in::entity(body, keys),
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum AclBody {
-    Optional,
-    Required,
-}
-
-/// Access policies are XML and nothing else; even a read that names another type is refused, as recorded.
-fn check_acl_content_type(headers: &HeaderMap, body: AclBody) -> Result<(), ServiceError> {
-    match text(headers, header::CONTENT_TYPE.as_str()) {
-        None if body == AclBody::Optional => Ok(()),
-        Some(value)
-            if value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/xml") =>
-        {
-            Ok(())
-        }
-        Some("") if body == AclBody::Optional => Ok(()),
-        _ => Err(ErrorCode::MediaTypeNotSupported.into()),
+/// Access policies are XML: a client that would take anything is refused, as recorded, and one that names
+/// nothing is not. What the request says of its own body does not matter.
+fn check_acl_accept(headers: &HeaderMap) -> Result<(), ServiceError> {
+    let Some(accept) = text(headers, header::ACCEPT.as_str()) else { return Ok(()) };
+    let takes_xml = |range: &str| range.split(';').next().unwrap_or_default().trim() == "application/xml";
+    if accept.trim().is_empty() || accept.split(',').any(takes_xml) {
+        return Ok(());
     }
+    Err(ErrorCode::MediaTypeNotSupported.into())
 }
 
 /// An entity write, read.
@@ -325,7 +316,7 @@ enum Decoded {
 fn decode_write(route: Route, headers: &HeaderMap, body: &[u8]) -> Result<Decoded, ServiceError> {
     let (table, key, change) = match route {
         Route::InsertEntity(table) => {
-            return Ok(match entity_body(headers, body)?.into_entity() {
+            return Ok(match entity_body(headers, body, KeysIn::Body)?.into_entity() {
                 Ok((key, properties)) => {
                     Decoded::Write(table, EntityWrite { key, change: EntityChange::Insert(properties) })
                 }
@@ -338,7 +329,7 @@ fn decode_write(route: Route, headers: &HeaderMap, body: &[u8]) -> Result<Decode
         }
         Route::PutEntity(table, key) => {
             let condition = condition(headers, "PUT")?;
-            match (entity_body(headers, body)?.into_properties(), condition) {
+            match (entity_body(headers, body, KeysIn::Address)?.into_properties(), condition) {
                 (Ok(properties), None) => (table, key, EntityChange::InsertOrReplace(properties)),
                 (Ok(properties), Some(condition)) => {
                     (table, key, EntityChange::Update(properties, condition))
@@ -348,7 +339,7 @@ fn decode_write(route: Route, headers: &HeaderMap, body: &[u8]) -> Result<Decode
         }
         Route::MergeEntity(table, key) => {
             let condition = condition(headers, "MERGE")?;
-            match (entity_body(headers, body)?.into_properties(), condition) {
+            match (entity_body(headers, body, KeysIn::Address)?.into_properties(), condition) {
                 (Ok(properties), None) => (table, key, EntityChange::InsertOrMerge(properties)),
                 (Ok(properties), Some(condition)) => (table, key, EntityChange::Merge(properties, condition)),
                 (Err(error), _) => return Ok(Decoded::Refused(table, error)),

@@ -213,8 +213,9 @@ fn encode_error(reply: &Reply, form: &Form, error: &ServiceError, now: DateTime,
     if let Some(batch) = &form.batch
         && !is_for_the_whole_request(error.code)
     {
-        if batch.query && batch.parts.is_empty() {
-            return accepted(batch_out::empty(ids));
+        if batch.parts.is_empty() {
+            let empty = if batch.query { batch_out::empty(ids) } else { batch_out::nothing_written(ids) };
+            return accepted(empty);
         }
         if batch.query {
             let response = encode_single_error(&batch.parts[0].reply, form, error, now);
@@ -222,10 +223,8 @@ fn encode_error(reply: &Reply, form: &Form, error: &ServiceError, now: DateTime,
         }
         // Errors that speak of the whole change set are told of its first operation.
         let index = error.index.unwrap_or(0);
-        let mut error = error.clone();
-        error.index = (!batch.parts.is_empty()).then_some(index);
-        let part = batch.parts.get(index);
-        return accepted(batch_out::failed(part, reply, &error, batch.parts.len(), now, ids));
+        let error = error.clone().at_operation(index);
+        return accepted(batch_out::failed(&batch.parts, reply, &error, now, ids));
     }
     encode_single_error(reply, form, error, now)
 }

@@ -201,8 +201,8 @@ fn base_url(headers: &HeaderMap, address: Option<&Address<'_>>, secure: bool) ->
     let host = text(headers, header::HOST.as_str()).unwrap_or("localhost");
     match address {
         Some(address) if address.style == AddressStyle::Path => {
-            let suffix = if address.secondary { "-secondary" } else { "" };
-            format!("{scheme}://{host}/{}{suffix}/", address.account)
+            // Links lead to the primary, where what they name can also be written.
+            format!("{scheme}://{host}/{}/", address.account)
         }
         _ => format!("{scheme}://{host}/"),
     }

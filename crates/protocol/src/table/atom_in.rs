@@ -10,7 +10,7 @@ use quick_xml::events::{BytesStart, Event};
 use tavola_model::{EdmType, ErrorCode, PropertiesBuilder, ServiceError};
 
 use crate::edm_text;
-use crate::table::body::EntityBody;
+use crate::table::body::{EntityBody, KeysIn};
 
 /// Reads the name in the body of Create Table.
 pub fn table_name(body: &[u8]) -> Result<String, ServiceError> {
@@ -20,17 +20,18 @@ pub fn table_name(body: &[u8]) -> Result<String, ServiceError> {
 }
 
 /// Reads the body of an entity write.
-pub fn entity(body: &[u8]) -> Result<EntityBody, ServiceError> {
+pub fn entity(body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
     let mut entity = EntityBody::new(PropertiesBuilder::new());
     for property in read_properties(body)? {
-        if property.null || property.name == "Timestamp" {
+        let is_key = property.name == "PartitionKey" || property.name == "RowKey";
+        if property.null || property.name == "Timestamp" || is_key && keys == KeysIn::Address {
             continue;
         }
         let edm_type = match property.edm_type.as_deref() {
             None | Some("") => EdmType::String,
             Some(text) => EdmType::parse(text).ok_or_else(ServiceError::unreadable_body)?,
         };
-        if property.name == "PartitionKey" || property.name == "RowKey" {
+        if is_key {
             if edm_type != EdmType::String {
                 return Err(ServiceError::unreadable_body());
             }
@@ -147,14 +148,15 @@ mod tests {
     }
 
     fn check(properties: &str, expected: &str) {
-        let shown = match entity(entry(properties).as_bytes()).and_then(EntityBody::into_properties) {
-            Ok(properties) => {
-                let list: Vec<String> =
-                    properties.iter().map(|p| format!("{}={:?}", p.name, p.value)).collect();
-                list.join(" ")
-            }
-            Err(error) => error.code.as_str().to_owned(),
-        };
+        let shown =
+            match entity(entry(properties).as_bytes(), KeysIn::Body).and_then(EntityBody::into_properties) {
+                Ok(properties) => {
+                    let list: Vec<String> =
+                        properties.iter().map(|p| format!("{}={:?}", p.name, p.value)).collect();
+                    list.join(" ")
+                }
+                Err(error) => error.code.as_str().to_owned(),
+            };
         assert_eq!(shown, expected, "{properties}");
     }
 
@@ -178,8 +180,8 @@ mod tests {
     #[test]
     fn documents_that_are_not_entries_are_refused() {
         for body in ["", "<", "<a><b></a>", "<!DOCTYPE x [<!ENTITY a \"b\">]><entry/>", "<entry>", "plain"] {
-            assert!(entity(body.as_bytes()).is_err(), "{body}");
+            assert!(entity(body.as_bytes(), KeysIn::Body).is_err(), "{body}");
         }
-        assert!(entity(entry("<d:a>&unknown;</d:a>").as_bytes()).is_err());
+        assert!(entity(entry("<d:a>&unknown;</d:a>").as_bytes(), KeysIn::Body).is_err());
     }
 }

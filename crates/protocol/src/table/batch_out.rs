@@ -34,18 +34,22 @@ pub fn written(
     })
 }
 
+/// A change set without operations.
+pub fn nothing_written(ids: [Guid; 2]) -> Multipart {
+    change_set(ids, |_, _| {})
+}
+
 /// The one failure that undid a change set.
 pub fn failed(
-    part: Option<&PartForm>,
+    parts: &[PartForm],
     reply: &Reply,
     error: &ServiceError,
-    operations: usize,
     now: DateTime,
     ids: [Guid; 2],
 ) -> Multipart {
     change_set(ids, |out, boundary| {
         start_part(boundary, out);
-        write_error(part, reply, error, operations, now, out);
+        write_error(parts, reply, error, now, out);
     })
 }
 
@@ -180,35 +184,23 @@ fn write_outcome(
     }
 }
 
-fn write_error(
-    part: Option<&PartForm>,
-    reply: &Reply,
-    error: &ServiceError,
-    operations: usize,
-    now: DateTime,
-    out: &mut Vec<u8>,
-) {
-    let text = match error.index {
-        Some(index) if operations > 1 || !is_storage_level(error.code) => {
-            format!("{index}:{}", error.message)
-        }
-        _ => error.message.to_string(),
+fn write_error(parts: &[PartForm], reply: &Reply, error: &ServiceError, now: DateTime, out: &mut Vec<u8>) {
+    let index = error.index.unwrap_or(0);
+    let part = &parts[index.min(parts.len() - 1)];
+    let text = if parts.len() > 1 || !is_storage_level(error.code) {
+        format!("{index}:{}", error.message)
+    } else {
+        error.message.to_string()
     };
     let message = error_body::full_message(&text, reply, now);
-    let (format, version) = match part {
-        Some(part) => (part.reply.format, part.reply.data_service_version),
-        None => (Format::Atom, "1.0"),
-    };
-    let version = if format == Format::Atom { "1.0" } else { version };
-    let (body, content_type) = error_body::odata(error, &message, format);
+    let (body, content_type) = error_body::odata(error, &message, part.reply.format);
+    let version = if part.reply.format == Format::Atom { "1.0" } else { part.reply.data_service_version };
     status_line(status(error.code), out);
-    if let Some(part) = part {
-        content_id(part, out);
-    }
+    content_id(part, out);
     line(out, "X-Content-Type-Options", "nosniff");
-    if part.is_some_and(|part| part.resolved) && error.code != ErrorCode::TableNotFound {
+    if part.resolved && error.code != ErrorCode::TableNotFound {
         line(out, "Cache-Control", "no-cache");
-        if let Some(preference) = part.filter(|part| part.creates).and_then(|part| part.reply.prefer) {
+        if let Some(preference) = part.reply.prefer.filter(|_| part.creates) {
             line(out, "Preference-Applied", preference.as_str());
         }
     }

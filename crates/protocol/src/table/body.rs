@@ -6,6 +6,15 @@
 
 use tavola_model::{EdmValue, EntityKey, ErrorCode, Key, Properties, PropertiesBuilder, ServiceError};
 
+/// Where the keys of an entity are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeysIn {
+    /// In the body: a new entity.
+    Body,
+    /// In the address: what the body says of them is not looked at.
+    Address,
+}
+
 /// Keys and properties, and the first rule they broke.
 pub struct EntityBody {
     partition: Option<String>,

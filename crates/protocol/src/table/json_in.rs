@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tavola_model::{EdmType, EdmValue, ErrorCode, PropertiesBuilder, ServiceError};
 
 use crate::edm_text::{self, TextValue};
-use crate::table::body::EntityBody;
+use crate::table::body::{EntityBody, KeysIn};
 
 /// Reads the name in the body of Create Table.
 pub fn table_name(body: &[u8]) -> Result<String, ServiceError> {
@@ -25,7 +25,7 @@ pub fn table_name(body: &[u8]) -> Result<String, ServiceError> {
 }
 
 /// Reads the body of an entity write.
-pub fn entity(body: &[u8]) -> Result<EntityBody, ServiceError> {
+pub fn entity(body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
     let members = read_members(body)?;
     let types = annotated_types(&members)?;
     let mut entity = EntityBody::new(PropertiesBuilder::new());
@@ -35,6 +35,9 @@ pub fn entity(body: &[u8]) -> Result<EntityBody, ServiceError> {
         }
         let annotated = types.get(name.as_ref()).copied();
         if name == "PartitionKey" || name == "RowKey" {
+            if keys == KeysIn::Address {
+                continue;
+            }
             // A key is a string and nothing else.
             if annotated.is_some_and(|edm_type| edm_type != EdmType::String) {
                 return Err(ServiceError::unreadable_body());
@@ -161,7 +164,7 @@ mod tests {
     use super::*;
 
     fn check(body: &str, expected: &str) {
-        let shown = match entity(body.as_bytes()).and_then(EntityBody::into_properties) {
+        let shown = match entity(body.as_bytes(), KeysIn::Body).and_then(EntityBody::into_properties) {
             Ok(properties) => {
                 let list: Vec<String> =
                     properties.iter().map(|p| format!("{}={:?}", p.name, p.value)).collect();
@@ -192,6 +195,13 @@ mod tests {
             r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"never","odata.etag":"x","a":null,"b@odata.type@odata.type":"y","b":1}"#,
             "b=Int32(1)",
         );
+    }
+
+    #[test]
+    fn keys_in_a_body_count_only_where_the_address_has_none() {
+        let body = br#"{"PartitionKey":"c9da6455-213d-42c9-9a79-3e9149a57833","PartitionKey@odata.type":"Edm.Guid"}"#;
+        assert!(entity(body, KeysIn::Address).is_ok());
+        assert!(entity(body, KeysIn::Body).is_err());
     }
 
     #[test]

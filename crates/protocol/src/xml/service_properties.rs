@@ -84,7 +84,12 @@ fn metrics(element: &Element) -> Result<Metrics, ServiceError> {
 fn retention(element: &Element) -> Result<RetentionPolicy, ServiceError> {
     let Some(policy) = element.child("RetentionPolicy") else { return Ok(RetentionPolicy { days: None }) };
     if !flag(policy, "Enabled")? {
-        return Ok(RetentionPolicy { days: None });
+        // Days for a policy that is off are refused, as recorded.
+        return if policy.child("Days").is_some() {
+            Err(invalid())
+        } else {
+            Ok(RetentionPolicy { days: None })
+        };
     }
     let days = policy.child_text("Days").and_then(|text| text.parse::<u32>().ok()).ok_or_else(invalid)?;
     if !(1..=RETENTION_DAYS_MAX).contains(&days) {
@@ -142,9 +147,10 @@ fn version(element: &Element) -> Result<String, ServiceError> {
 
 fn flag(element: &Element, name: &str) -> Result<bool, ServiceError> {
     match element.child_text(name) {
-        Some("true") => Ok(true),
-        Some("false") | None => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+        Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
         Some(_) => Err(invalid()),
+        None => Ok(false),
     }
 }
 
@@ -234,7 +240,11 @@ mod tests {
             days("366"),
             days("0"),
             days("x"),
-            wrap("<Logging><Read>True</Read></Logging>"),
+            wrap("<Logging><Read>yes</Read></Logging>"),
+            wrap(
+                "<Logging><RetentionPolicy><Enabled>false</Enabled><Days>5</Days></RetentionPolicy></Logging>",
+            ),
+            wrap("<Logging><RetentionPolicy><Enabled>true</Enabled></RetentionPolicy></Logging>"),
             wrap(&format!(
                 "<Cors>{}</Cors>",
                 "<CorsRule><AllowedOrigins>*</AllowedOrigins><AllowedMethods>GET</AllowedMethods></CorsRule>"
