@@ -117,7 +117,7 @@ fn write_entity(
     if select.wants("Timestamp") {
         write_property("Timestamp", EdmValue::DateTime(entity.timestamp), out);
     }
-    for property in entity.properties.iter().filter(|property| select.wants(property.name)) {
+    for property in select.chosen(entity) {
         write_property(property.name, property.value, out);
     }
     for name in select.missing(entity) {

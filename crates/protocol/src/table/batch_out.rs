@@ -186,7 +186,9 @@ fn write_outcome(
 
 fn write_error(parts: &[PartForm], reply: &Reply, error: &ServiceError, now: DateTime, out: &mut Vec<u8>) {
     let index = error.index.unwrap_or(0);
-    let part = &parts[index.min(parts.len() - 1)];
+    // The store is asked once all operations are read, so its errors are written in the form of the last one.
+    let last = parts.len() - 1;
+    let part = &parts[if is_storage_level(error.code) { last } else { index.min(last) }];
     let text = if parts.len() > 1 || !is_storage_level(error.code) {
         format!("{index}:{}", error.message)
     } else {

@@ -151,7 +151,7 @@ fn entity_members(
         write_timestamp(level, entity.timestamp, out);
         out.push(b',');
     }
-    for property in entity.properties.iter().filter(|property| select.wants(property.name)) {
+    for property in select.chosen(entity) {
         write_property(level, property.name, property.value, out);
         out.push(b',');
     }
