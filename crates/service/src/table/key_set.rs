@@ -5,6 +5,8 @@
 //! a line of partitions on which every span has a line of rows: what belongs to the set in each partition of
 //! the span. In this form a set has one writing only, and union and intersection are one walk over both.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tavola_model::{Operator, PLAN_RANGES_MAX};
 
@@ -25,8 +27,8 @@ pub(super) struct Span<V> {
 /// A set of row keys.
 pub(super) type RowSet = Line<()>;
 
-/// A set of entities. No span has an empty set of rows.
-pub(super) type KeySet = Line<RowSet>;
+/// A set of entities. No span has an empty set of rows. Spans share their rows: most have the same.
+pub(super) type KeySet = Line<Arc<RowSet>>;
 
 impl<V> Span<V> {
     /// The one key in the span, if it holds just one.
@@ -105,6 +107,10 @@ impl RowSet {
         self.overlay(other, |left, right| left.and(right).copied())
     }
 
+    fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
     /// The smallest single span that holds the set.
     fn hull(&self) -> Self {
         match (self.spans.first(), self.spans.last()) {
@@ -118,32 +124,37 @@ impl RowSet {
 
 impl KeySet {
     pub fn all() -> Self {
-        Self::everywhere(RowSet::everywhere(()))
+        Self::everywhere(Arc::new(RowSet::everywhere(())))
     }
 
     /// The entities whose PartitionKey stands so to `key`.
     pub fn partitions(operator: Operator, key: &[u8]) -> Self {
-        Self::comparing(operator, key, &RowSet::everywhere(()))
+        Self::comparing(operator, key, &Arc::new(RowSet::everywhere(())))
     }
 
     /// The entities whose RowKey stands so to `key`, in any partition.
     pub fn rows(operator: Operator, key: &[u8]) -> Self {
         let rows = RowSet::comparing(operator, key, &());
-        if rows.spans.is_empty() { Self::nowhere() } else { Self::everywhere(rows) }
+        if rows.is_empty() { Self::nowhere() } else { Self::everywhere(Arc::new(rows)) }
     }
 
     pub fn union(&self, other: &Self) -> Self {
         self.overlay(other, |left, right| match (left, right) {
-            (Some(left), Some(right)) => Some(left.union(right)),
+            (Some(left), Some(right)) if left.is_everywhere() || Arc::ptr_eq(left, right) => {
+                Some(left.clone())
+            }
+            (Some(_), Some(right)) if right.is_everywhere() => Some(right.clone()),
+            (Some(left), Some(right)) => Some(Arc::new(left.union(right))),
             (one, another) => one.or(another).cloned(),
         })
         .bounded()
     }
 
     pub fn intersection(&self, other: &Self) -> Self {
-        self.overlay(other, |left, right| {
-            let rows = left?.intersection(right?);
-            (!rows.spans.is_empty()).then_some(rows)
+        self.overlay(other, |left, right| match (left?, right?) {
+            (left, right) if right.is_everywhere() || Arc::ptr_eq(left, right) => Some(left.clone()),
+            (left, right) if left.is_everywhere() => Some(right.clone()),
+            (left, right) => Some(left.intersection(right)).filter(|rows| !rows.is_empty()).map(Arc::new),
         })
         .bounded()
     }
@@ -153,7 +164,7 @@ impl KeySet {
     fn bounded(mut self) -> Self {
         let rows: usize = self.spans.iter().map(|span| span.value.spans.len()).sum();
         if rows > PLAN_RANGES_MAX {
-            self.spans.iter_mut().for_each(|span| span.value = span.value.hull());
+            self.spans.iter_mut().for_each(|span| span.value = Arc::new(span.value.hull()));
         }
         self
     }

@@ -1,13 +1,17 @@
 //! The planner: from a filter, the key ranges that must be read.
 //!
-//! For every node of the filter two sets are reckoned from the leaves up: the entities for which it can be
-//! true, and those for which it can be false. Comparisons of keys give exact sets, all others give everything,
-//! and `not` swaps the two, so that no negation ever loses an entity. What is read is tested against the whole
-//! filter, so a set may be too large but never too small. The planner is pure: it looks at no data.
+//! Every `not` is first pushed down to the leaves: below an odd number of them a comparison of keys takes its
+//! opposite, and `and` and `or` change places. Then sets of entities are reckoned from the leaves up. Comparisons
+//! of keys give exact sets, all others give everything, for either truth, so no negation ever loses an entity.
+//! What is read is tested against the whole filter: a set may be too large but never too small. The planner is
+//! pure; it looks at no data.
+
+use std::sync::Arc;
 
 use tavola_engine::{Position, ScanRange};
 use tavola_model::{
-    Comparison, EdmValue, Filter, FilterNode, KeyBytes, Operator, PLAN_RANGES_MAX, PlanKind, PropertyRef,
+    Comparison, EdmValue, Filter, FilterNode, KeyBytes, NodeId, Operator, PLAN_RANGES_MAX, PlanKind,
+    PropertyRef,
 };
 
 use super::key_set::{KeySet, RowSet, Span};
@@ -61,7 +65,7 @@ impl Plan {
         self
     }
 
-    fn add_partitions(&mut self, span: &Span<RowSet>) {
+    fn add_partitions(&mut self, span: &Span<Arc<RowSet>>) {
         let Some(partition) = span.single_key() else {
             // Rows are next to each other only within one partition; across several, all are read.
             self.add(
@@ -105,68 +109,110 @@ impl Plan {
     }
 }
 
-/// The entities for which a node can be true, and those for which it can be false.
-struct Possible {
-    when_true: KeySet,
-    when_false: KeySet,
-}
-
+/// The entities that the filter can admit.
 fn admitted_keys(filter: &Filter) -> KeySet {
-    let mut nodes: Vec<Possible> = Vec::with_capacity(filter.nodes().len());
-    for node in filter.nodes() {
-        let possible = match node {
-            FilterNode::Constant(flag) => constant(*flag),
-            FilterNode::Compare(comparison) => compare(comparison),
-            FilterNode::And(left, right) => {
-                let (left, right) = (&nodes[left.index()], &nodes[right.index()]);
-                Possible {
-                    when_true: left.when_true.intersection(&right.when_true),
-                    when_false: left.when_false.union(&right.when_false),
-                }
-            }
-            FilterNode::Or(left, right) => {
-                let (left, right) = (&nodes[left.index()], &nodes[right.index()]);
-                Possible {
-                    when_true: left.when_true.union(&right.when_true),
-                    when_false: left.when_false.intersection(&right.when_false),
-                }
-            }
-            FilterNode::Not(inner) => {
-                let inner = &nodes[inner.index()];
-                Possible { when_true: inner.when_false.clone(), when_false: inner.when_true.clone() }
+    let negated = negated_nodes(filter);
+    let mut chains: Vec<Option<Chain>> = Vec::with_capacity(filter.nodes().len());
+    for (node, negated) in filter.nodes().iter().zip(negated) {
+        // A node has one parent. If one had two, everything would stand in for it, which is never too small.
+        let mut take = |node: &NodeId| chains[node.index()].take().unwrap_or_else(|| KeySet::all().into());
+        let chain = match node {
+            FilterNode::Constant(flag) => constant(*flag != negated).into(),
+            FilterNode::Compare(comparison) => compare(comparison, negated).into(),
+            FilterNode::Not(inner) => take(inner),
+            FilterNode::And(left, right) | FilterNode::Or(left, right) => {
+                let (left, right) = (take(left), take(right));
+                let link = match (matches!(node, FilterNode::And(..)), negated) {
+                    (true, false) | (false, true) => Link::Intersection,
+                    (true, true) | (false, false) => Link::Union,
+                };
+                Chain::linked(link, left, right)
             }
         };
-        nodes.push(possible);
+        chains.push(Some(chain));
     }
-    nodes.pop().map_or_else(KeySet::all, |root| root.when_true)
+    chains.pop().flatten().map_or_else(KeySet::all, Chain::resolve)
 }
 
-fn constant(flag: bool) -> Possible {
-    let (all, none) = (KeySet::all(), KeySet::nowhere());
-    match flag {
-        true => Possible { when_true: all, when_false: none },
-        false => Possible { when_true: none, when_false: all },
+/// For each node, whether an odd number of `not`s stands above it.
+fn negated_nodes(filter: &Filter) -> Vec<bool> {
+    let nodes = filter.nodes();
+    let mut negated = vec![false; nodes.len()];
+    for (index, node) in nodes.iter().enumerate().rev() {
+        match node {
+            FilterNode::Constant(_) | FilterNode::Compare(_) => {}
+            FilterNode::Not(inner) => negated[inner.index()] = !negated[index],
+            FilterNode::And(left, right) | FilterNode::Or(left, right) => {
+                negated[left.index()] = negated[index];
+                negated[right.index()] = negated[index];
+            }
+        }
+    }
+    negated
+}
+
+/// Sets that wait to be linked. Filters have long chains of one operator; linked two by two, the work grows
+/// with the length of the chain and not with its square.
+struct Chain {
+    link: Link,
+    sets: Vec<KeySet>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Union,
+    Intersection,
+}
+
+impl From<KeySet> for Chain {
+    fn from(set: KeySet) -> Self {
+        Self { link: Link::Union, sets: vec![set] }
     }
 }
 
-fn compare(comparison: &Comparison) -> Possible {
+impl Chain {
+    fn linked(link: Link, left: Self, right: Self) -> Self {
+        let mut sets = left.sets_for(link);
+        sets.extend(right.sets_for(link));
+        Self { link, sets }
+    }
+
+    /// The sets as links of another chain: as they are if the link is the same, else resolved to one.
+    fn sets_for(self, link: Link) -> Vec<KeySet> {
+        if self.link == link { self.sets } else { vec![self.resolve()] }
+    }
+
+    fn resolve(self) -> KeySet {
+        let mut sets = self.sets;
+        while sets.len() > 1 {
+            let link_pair = |pair: &[KeySet]| match (pair, self.link) {
+                ([left, right], Link::Union) => left.union(right),
+                ([left, right], Link::Intersection) => left.intersection(right),
+                _ => pair[0].clone(),
+            };
+            sets = sets.chunks(2).map(link_pair).collect();
+        }
+        sets.pop().expect("a chain has at least one set")
+    }
+}
+
+fn constant(flag: bool) -> KeySet {
+    if flag { KeySet::all() } else { KeySet::nowhere() }
+}
+
+fn compare(comparison: &Comparison, negated: bool) -> KeySet {
     let make: fn(Operator, &[u8]) -> KeySet = match comparison.property {
         PropertyRef::PartitionKey => KeySet::partitions,
         PropertyRef::RowKey => KeySet::rows,
-        PropertyRef::Timestamp | PropertyRef::Named(_) => {
-            return Possible { when_true: KeySet::all(), when_false: KeySet::all() };
-        }
+        PropertyRef::Timestamp | PropertyRef::Named(_) => return KeySet::all(),
     };
     match comparison.literal() {
         EdmValue::String(text) => {
-            let key = KeyBytes::from_text(text);
-            Possible {
-                when_true: make(comparison.operator, key.as_slice()),
-                when_false: make(opposite(comparison.operator), key.as_slice()),
-            }
+            let operator = if negated { opposite(comparison.operator) } else { comparison.operator };
+            make(operator, KeyBytes::from_text(text).as_slice())
         }
         // Keys are strings, so against a literal of another type every key stands alike.
-        other => constant(tavola_odata::holds(EdmValue::String(""), comparison.operator, other)),
+        other => constant(tavola_odata::holds(EdmValue::String(""), comparison.operator, other) != negated),
     }
 }
 
