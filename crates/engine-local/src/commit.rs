@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use fjall::PersistMode;
 use tavola_engine::EngineError;
@@ -14,6 +15,7 @@ use tavola_model::DateTime;
 use crate::disk::DiskGuard;
 use crate::overlay::Overlay;
 use crate::queue::{Answer, Queue, SpacesSnapshot, Task, Write};
+use crate::settings::{ROOM_CHECK_US, SEALED_MEMTABLES_MAX};
 use crate::store::{Space, Store};
 
 const POISONED: &str = "an earlier write to the disk failed";
@@ -103,12 +105,26 @@ impl Committer {
             }
         }
         self.store.put_last_tick(&mut batch, self.last_tick);
+        self.wait_for_room(writes)?;
         batch.commit()
+    }
+
+    /// Waits while a space has as many full memtables as it may. Fails if the store has failed, because then nobody
+    /// writes them out any more.
+    fn wait_for_room(&self, writes: &[Write]) -> Result<(), fjall::Error> {
+        for (place, write) in writes.iter().enumerate() {
+            let is_seen = place > 0 && Arc::ptr_eq(&write.space, &writes[place - 1].space);
+            while !is_seen && write.space.keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX {
+                self.store.database.persist(PersistMode::Buffer)?;
+                std::thread::sleep(Duration::from_micros(ROOM_CHECK_US));
+            }
+        }
+        Ok(())
     }
 
     fn poison(&self, group: Group, error: fjall::Error) {
         tracing::error!(error = &error as &dyn std::error::Error, "commit failed; no more writes are taken");
-        // fjall refuses a commit before it writes anything if one of its own threads has failed before.
+        // fjall refuses a commit before it writes anything if it has failed before.
         let nothing_was_written = matches!(error, fjall::Error::Poisoned);
         let cause = CommitFailed(Arc::new(error));
         for write in group.writes {
@@ -179,5 +195,58 @@ impl fmt::Display for CommitFailed {
 impl std::error::Error for CommitFailed {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&*self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tavola_engine::SpaceId;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::LocalSettings;
+    use crate::folder::DataFolder;
+
+    /// A committer whose thread does not run.
+    fn idle_committer(folder: &std::path::Path) -> Committer {
+        let store = Store::open(DataFolder::open(folder).unwrap(), &LocalSettings::new(folder)).unwrap();
+        let disk = Arc::new(DiskGuard::new(folder.to_owned(), 0));
+        let (queue, overlay) = (Arc::default(), Arc::new(Overlay::new()));
+        Committer::new(Arc::new(store), queue, overlay, disk, DateTime::MIN, mpsc::channel().0)
+    }
+
+    fn write(committer: &Committer) -> (Write, oneshot::Receiver<Result<(), EngineError>>) {
+        let (answer, answered) = oneshot::channel();
+        let space = committer.store.space(SpaceId::CATALOG).unwrap();
+        let stripe = committer.overlay.stripe_of(&space, b"p");
+        (Write { space, stripe, tick: DateTime::MIN, changes: vec![], answer }, answered)
+    }
+
+    fn check(error: fjall::Error, in_batch: fn(&EngineError) -> bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = idle_committer(folder.path());
+        let (in_group, mut group_answer) = write(&committer);
+        let (barrier, mut barrier_answer) = oneshot::channel();
+        let (waiting, mut waiting_answer) = write(&committer);
+        committer.queue.push(Task::Write(waiting)).unwrap();
+        committer.poison(Group { writes: vec![in_group], barriers: vec![barrier] }, error);
+
+        let is_unavailable = |error: &EngineError| matches!(error, EngineError::Unavailable { .. });
+        assert!(in_batch(&group_answer.try_recv().unwrap().unwrap_err()));
+        assert!(is_unavailable(&barrier_answer.try_recv().unwrap().unwrap_err()));
+        assert!(is_unavailable(&waiting_answer.try_recv().unwrap().unwrap_err()));
+        assert!(is_unavailable(&committer.queue.admit().unwrap_err()));
+        assert!(is_unavailable(&committer.queue.push(Task::Write(write(&committer).0)).unwrap_err()));
+    }
+
+    #[test]
+    fn after_a_failed_sync_the_batch_is_unknown_and_no_write_is_taken() {
+        let failed_sync = fjall::Error::Io(std::io::Error::other("sync failed"));
+        check(failed_sync, |error| matches!(error, EngineError::OutcomeUnknown { .. }));
+    }
+
+    #[test]
+    fn a_store_that_had_failed_before_keeps_nothing_of_the_batch() {
+        check(fjall::Error::Poisoned, |error| matches!(error, EngineError::Unavailable { .. }));
     }
 }

@@ -10,7 +10,7 @@ pub struct LocalSettings {
     /// Memory for blocks read from disk.
     pub cache_bytes: u64,
     /// Memory that the newest rows of one space fill before they are written out as a table file. A space that
-    /// is written faster than the disk takes it may hold up to five of these for a while.
+    /// is written faster than the disk takes it may hold up to four of these for a while.
     pub memtable_bytes: u64,
     /// Free disk space below which writes are refused.
     pub disk_reserve_bytes: u64,
@@ -44,6 +44,11 @@ pub(crate) const WAITING_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub(crate) const COMMIT_WRITES_MAX: usize = 4 * 1024;
 /// Bytes in one commit, unless a single write is larger.
 pub(crate) const COMMIT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Full memtables of one space that may wait to be written out; then commits wait too. One below fjall's own bound,
+/// at which it sleeps for 100 ms at a time, and for ever if its threads have failed.
+pub(crate) const SEALED_MEMTABLES_MAX: usize = 3;
+/// Microseconds between two looks at whether commits may go on.
+pub(crate) const ROOM_CHECK_US: u64 = 500;
 /// Locks that order the writers of partitions. Two partitions share one by chance only.
 pub(crate) const STRIPES: usize = 1024;
 /// Written bytes after which free disk space is asked for again.

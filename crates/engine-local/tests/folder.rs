@@ -199,3 +199,31 @@ async fn a_journal_spoilt_in_the_middle_is_refused() {
     assert!(matches!(open(folder.path()), Err(OpenError::Damaged { .. })));
     assert!(matches!(verify(folder.path()), Err(OpenError::Damaged { .. })));
 }
+
+/// The files of a space vanish under the engine, so what is in memory can no longer be written out.
+#[tokio::test]
+async fn after_the_store_has_failed_writes_are_refused_and_reads_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = LocalSettings { memtable_bytes: 1 << 20, ..LocalSettings::new(folder.path()) };
+    let engine = LocalEngine::open(settings, Arc::new(SystemClock)).unwrap();
+    engine.create_space(SPACE).await.unwrap();
+    put(&engine, b"first", b"body").await.unwrap();
+    for entry in fs::read_dir(folder.path().join("store/keyspaces")).unwrap() {
+        fs::remove_dir_all(entry.unwrap().path().join("tables")).unwrap();
+    }
+    let mut written = 0u32;
+    let error = loop {
+        match put(&engine, &written.to_be_bytes(), &[7; 100_000]).await {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 10_000, "the store never fails");
+    };
+    assert!(matches!(error, EngineError::Unavailable { .. }), "{error}");
+    assert!(matches!(put(&engine, b"x", b"").await, Err(EngineError::Unavailable { .. })));
+    assert!(matches!(engine.create_space(SpaceId([6; 16])).await, Err(EngineError::Unavailable { .. })));
+    assert_eq!(engine.get(SPACE, b"p", b"first").await.unwrap().unwrap().body, "body");
+    for number in 0..written {
+        assert!(engine.get(SPACE, b"p", &number.to_be_bytes()).await.unwrap().is_some());
+    }
+}
