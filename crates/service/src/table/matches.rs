@@ -23,9 +23,11 @@ impl<'a> Matcher<'a> {
         Self { nodes, key_literals, values: Vec::with_capacity(nodes.len()) }
     }
 
-    pub fn admits(&mut self, row: &ScannedRow<'_>, properties: &Properties) -> bool {
+    /// Whether the row satisfies the filter; `None` if a property it asks for cannot be read.
+    pub fn admits(&mut self, row: &ScannedRow<'_>) -> Option<bool> {
         let key_literals = &self.key_literals;
-        evaluate(self.nodes, &mut self.values, |index, comparison| {
+        let mut is_damaged = false;
+        let admitted = evaluate(self.nodes, &mut self.values, |index, comparison| {
             let operator = comparison.operator;
             let compare_key = |stored: &[u8]| match &key_literals[index] {
                 Some(literal) => operator.admits(stored.cmp(literal.as_slice())),
@@ -38,11 +40,16 @@ impl<'a> Matcher<'a> {
                 PropertyRef::Timestamp => {
                     holds(EdmValue::DateTime(row.version), operator, comparison.literal())
                 }
-                PropertyRef::Named(name) => {
-                    properties.get(name).is_some_and(|value| holds(value, operator, comparison.literal()))
-                }
+                PropertyRef::Named(name) => match Properties::peek(&row.body, name) {
+                    Some(value) => value.is_some_and(|value| holds(value, operator, comparison.literal())),
+                    None => {
+                        is_damaged = true;
+                        false
+                    }
+                },
             }
-        })
+        });
+        (!is_damaged).then_some(admitted)
     }
 }
 
@@ -79,7 +86,6 @@ fn key_literal(node: &FilterNode) -> Option<KeyBytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
     use tavola_model::{DateTime, PropertiesBuilder};
     use tavola_odata::parse_filter;
 
@@ -98,10 +104,11 @@ mod tests {
         ];
         list.iter().for_each(|(name, value)| builder.push(name, *value).unwrap());
         let version = DateTime::parse("2020-01-01T01:04:00Z").unwrap();
-        let row = ScannedRow { partition: b"p", row: b"r", version, body: Bytes::new() };
+        let body = builder.finish().as_bytes().clone();
+        let row = ScannedRow { partition: b"p", row: b"r", version, body };
         let filter = parse_filter(filter).unwrap().unwrap();
         let text = tavola_odata::write_filter(&filter);
-        assert_eq!(Matcher::new(&filter).admits(&row, &builder.finish()), expected, "{text}");
+        assert_eq!(Matcher::new(&filter).admits(&row), Some(expected), "{text}");
     }
 
     #[test]
@@ -126,6 +133,15 @@ mod tests {
             check(&format!("not (missing {operator} 'x')"), true);
         }
         check("missing", false);
+    }
+
+    #[test]
+    fn a_damaged_row_is_told_if_the_filter_asks_for_its_properties() {
+        let row = ScannedRow { partition: b"p", row: b"r", version: DateTime::MIN, body: "?".into() };
+        let by_property = parse_filter("age eq 1 or RowKey eq 'r'").unwrap().unwrap();
+        assert_eq!(Matcher::new(&by_property).admits(&row), None);
+        let by_key = parse_filter("RowKey eq 'r'").unwrap().unwrap();
+        assert_eq!(Matcher::new(&by_key).admits(&row), Some(true));
     }
 
     #[test]

@@ -127,9 +127,11 @@ impl<'a> Page<'a> {
         if is_late || self.looked_ahead > LOOKAHEAD_ROWS_MAX {
             return self.end_at(&row);
         }
-        let properties = decode_properties(self.space, &row.body)?;
-        if self.matcher.as_mut().is_some_and(|matcher| !matcher.admits(&row, &properties)) {
-            return Ok(ControlFlow::Continue(()));
+        if let Some(matcher) = &mut self.matcher {
+            let admitted = matcher.admits(&row);
+            if !admitted.ok_or_else(|| damaged(self.space, "a property that a filter asks for"))? {
+                return Ok(ControlFlow::Continue(()));
+            }
         }
         let row_bytes = row.partition.len() + row.row.len() + row.body.len();
         let is_too_much = !self.entities.is_empty() && self.bytes + row_bytes > PAGE_BYTES_MAX;
@@ -137,6 +139,7 @@ impl<'a> Page<'a> {
             return self.end_at(&row);
         }
         self.bytes += row_bytes;
+        let properties = decode_properties(self.space, &row.body)?;
         let (key, timestamp) = (self.key_of(&row)?, row.version);
         self.entities.push(StoredEntity { key, timestamp, properties });
         Ok(ControlFlow::Continue(()))
