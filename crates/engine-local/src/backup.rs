@@ -67,7 +67,7 @@ fn copy_space(source: &SpacesSnapshot, space: &Space, destination: &Store) -> Re
     let mut rows = 0;
     let mut ingestion = copied.keyspace.start_ingestion().map_err(failed)?;
     for entry in source.snapshot.iter(&space.keyspace) {
-        let (key, value) = entry.into_inner().map_err(failed)?;
+        let (key, value) = entry.into_inner().map_err(|error| space.read_failed(error))?;
         space.decode(&key, value.clone().into())?;
         ingestion.write(key, value).map_err(failed)?;
         rows += 1;

@@ -21,7 +21,7 @@ use crate::overlay::{Overlay, PENDING_PREFIX_LEN, PendingRow, Stripe, pending_ke
 use crate::queue::{Answer, Queue, RowChange, SpacesSnapshot, Task, Write};
 use crate::row::{decode_key, encode_key};
 use crate::settings::{KEY_BYTES_MAX, LocalSettings, SCAN_ROWS_INLINE};
-use crate::store::{Space, Store, failed};
+use crate::store::{Space, Store};
 
 const CLOSED: &str = "the engine is closed";
 
@@ -319,7 +319,7 @@ impl Scan {
     fn visit(&mut self, rows_max: usize, visit: &mut Visit<'_>) -> Result<ScanState, EngineError> {
         for _ in 0..rows_max {
             let Some(next) = self.rows.next() else { return Ok(ScanState::Finished) };
-            let (key, value) = next.into_inner().map_err(failed)?;
+            let (key, value) = next.into_inner().map_err(|error| self.space.read_failed(error))?;
             let StoredRow { version, body } = self.space.decode(&key, value.into())?;
             let (partition, row) =
                 decode_key(&key, &mut self.scratch).ok_or(self.space.damaged("key is malformed"))?;

@@ -137,6 +137,15 @@ mod tests {
     }
 
     #[test]
+    fn format_1_stays_as_it_was_first_written() {
+        let key = key_of(b"a\0b", b"row");
+        assert_eq!(key, b"a\0\xFFb\0\x01row");
+        let value = encode_value(SPACE, &key, DateTime::from_ticks(0x0102_0304_0506_0708).unwrap(), b"body");
+        let expected = b"\x01\x30\x0f\x59\xd8\xc8\x8e\xce\x33\x08\x07\x06\x05\x04\x03\x02\x01body";
+        assert_eq!(value[..], expected[..], "{:02x?}", &value[..]);
+    }
+
+    #[test]
     fn every_flipped_bit_and_a_wrong_place_are_noticed() {
         let value = encode_value(SPACE, b"key", DateTime::from_ticks(5).unwrap(), b"body");
         for bit in 0..value.len() * 8 {

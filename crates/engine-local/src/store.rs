@@ -168,7 +168,7 @@ impl Store {
 impl Space {
     /// A row as the snapshot has it.
     pub(crate) fn read(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<StoredRow>, EngineError> {
-        match snapshot.get(&self.keyspace, key).map_err(failed)? {
+        match snapshot.get(&self.keyspace, key).map_err(|error| self.read_failed(error))? {
             Some(value) => self.decode(key, value.into()).map(Some),
             None => Ok(None),
         }
@@ -179,12 +179,24 @@ impl Space {
         row::decode_value(self.id, key, value).map_err(|what| self.damaged(what))
     }
 
+    /// Tells damage, which stays, from a failure that may pass.
+    pub(crate) fn read_failed(&self, error: fjall::Error) -> EngineError {
+        match error {
+            fjall::Error::Storage(fjall::LsmError::Io(cause)) => EngineError::Failed { cause: cause.into() },
+            fjall::Error::Storage(error) => {
+                tracing::error!(space = %self.id, error = &error as &dyn std::error::Error, "store is damaged");
+                self.damaged("a block of the store cannot be read")
+            }
+            error => failed(error),
+        }
+    }
+
     pub(crate) fn damaged(&self, what: &'static str) -> EngineError {
         EngineError::Damaged { space: self.id, what }
     }
 }
 
-/// A failure to read. fjall names a bad checksum of its own in the same way as any other failure.
+/// A failure of the store.
 pub(crate) fn failed(cause: fjall::Error) -> EngineError {
     EngineError::Failed { cause: cause.into() }
 }

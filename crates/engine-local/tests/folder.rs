@@ -227,3 +227,46 @@ async fn after_the_store_has_failed_writes_are_refused_and_reads_go_on() {
         assert!(engine.get(SPACE, b"p", &number.to_be_bytes()).await.unwrap().is_some());
     }
 }
+
+#[tokio::test]
+async fn a_spoilt_table_file_is_damage_to_reads_scans_and_verify() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = LocalSettings { memtable_bytes: 1 << 20, ..LocalSettings::new(folder.path()) };
+    let engine = LocalEngine::open(settings, Arc::new(SystemClock)).unwrap();
+    engine.create_space(SPACE).await.unwrap();
+    for number in 0..40u32 {
+        put(&engine, &number.to_be_bytes(), &[7; 100_000]).await.unwrap();
+    }
+    drop(engine);
+    // Written out in the background; closing does not wait for all of it, opening goes on with it.
+    let engine = open(folder.path()).unwrap();
+    let keyspaces = folder.path().join("store/keyspaces");
+    while largest_table(&keyspaces).is_none() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    drop(engine);
+    let table = largest_table(&keyspaces).unwrap();
+    let file = fs::File::options().write(true).open(table).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0x55; 8], 50_000).unwrap();
+
+    let report = verify(folder.path()).unwrap();
+    assert!(!report.is_clean());
+    let engine = open(folder.path()).unwrap();
+    let scanned = engine.scan(SPACE, &ScanRange::all(), &mut |_| std::ops::ControlFlow::Continue(())).await;
+    assert!(matches!(scanned, Err(EngineError::Damaged { .. })), "{scanned:?}");
+    let mut damaged = 0;
+    for number in 0..40u32 {
+        match engine.get(SPACE, b"p", &number.to_be_bytes()).await {
+            Ok(row) => assert!(row.is_some()),
+            Err(EngineError::Damaged { .. }) => damaged += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(damaged > 0);
+}
+
+fn largest_table(keyspaces: &Path) -> Option<PathBuf> {
+    let tables = fs::read_dir(keyspaces).unwrap().map(|entry| entry.unwrap().path().join("tables"));
+    let files = tables.flat_map(|tables| fs::read_dir(tables).unwrap()).map(|entry| entry.unwrap().path());
+    files.filter(|path| fs::metadata(path).is_ok_and(|data| data.len() > 500_000)).max()
+}
