@@ -1,6 +1,6 @@
 //! Listeners, limits and the request pipeline. The only crate that knows hyper.
 //!
-//! A [`Pipeline`] answers one request; [`serve`] feeds it from a listener until told to stop, then lets the
+//! A [`Pipeline`] answers one request; a [`Frontend`] feeds it from listeners until told to stop, then lets the
 //! requests under way finish.
 
 mod case;
@@ -8,7 +8,9 @@ mod listen;
 mod pipeline;
 mod receive;
 mod settings;
+mod tls;
 
-pub use listen::{Shutdown, serve};
+pub use listen::{Frontend, Listener, Shutdown};
 pub use pipeline::{Pipeline, PipelineSettings};
 pub use settings::FrontendSettings;
+pub use tls::{Tls, TlsError};

@@ -1,7 +1,6 @@
 //! Accepts connections and feeds their requests to the pipeline, within the limits of the settings.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,9 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tavola_auth::StorageService;
 use tavola_protocol::Response;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -19,6 +20,7 @@ use crate::case;
 use crate::pipeline::Pipeline;
 use crate::receive::{Origin, receive};
 use crate::settings::FrontendSettings;
+use crate::tls::Tls;
 
 /// Becomes true when the server is told to stop.
 pub type Shutdown = watch::Receiver<bool>;
@@ -31,95 +33,123 @@ async fn stopped(shutdown: &mut Shutdown) {
     let _ = shutdown.wait_for(|stop| *stop).await;
 }
 
-/// What all connections of a listener share.
-struct Shared {
-    pipeline: Arc<Pipeline>,
+/// What listens: a socket, the service behind it, and the certificate if it speaks TLS.
+pub struct Listener {
+    /// Where connections come in.
+    pub socket: TcpListener,
+    /// What they ask for.
+    pub service: StorageService,
+    /// With a certificate every connection starts with a handshake.
+    pub tls: Option<Tls>,
+}
+
+/// All listeners of a server, which share one set of limits.
+pub struct Frontend {
+    pipeline: Pipeline,
     settings: FrontendSettings,
+    connections: Arc<Semaphore>,
     budget: Semaphore,
     case: Extensions,
 }
 
-/// Serves until `shutdown`, then lets requests under way finish, for as long as the settings allow.
-pub async fn serve(
-    listener: TcpListener,
-    pipeline: Arc<Pipeline>,
-    settings: FrontendSettings,
-    mut shutdown: Shutdown,
-) {
-    let connections = Arc::new(Semaphore::new(settings.connections_max));
-    let budget = Semaphore::new(settings.inflight_bytes_max);
-    let shared = Arc::new(Shared { pipeline, settings, budget, case: case::learn().await });
-    loop {
-        let permit = tokio::select! {
-            permit = connections.clone().acquire_owned() => permit,
-            () = stopped(&mut shutdown) => break,
-        };
-        let Ok(permit) = permit else { break };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stopped(&mut shutdown) => break,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                tokio::spawn(connection(stream, peer, shared.clone(), shutdown.clone(), permit));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "accept failed");
-                tokio::time::sleep(ACCEPT_RETRY).await;
+impl Frontend {
+    /// A front end that feeds this pipeline.
+    pub async fn new(pipeline: Pipeline, settings: FrontendSettings) -> Arc<Self> {
+        let connections = Arc::new(Semaphore::new(settings.connections_max));
+        let budget = Semaphore::new(settings.inflight_bytes_max);
+        Arc::new(Self { pipeline, settings, connections, budget, case: case::learn().await })
+    }
+
+    /// Accepts connections until told to stop.
+    pub async fn serve(self: Arc<Self>, listener: Listener, mut shutdown: Shutdown) {
+        loop {
+            let permit = tokio::select! {
+                permit = self.connections.clone().acquire_owned() => permit,
+                () = stopped(&mut shutdown) => break,
+            };
+            let Ok(permit) = permit else { break };
+            let accepted = tokio::select! {
+                accepted = listener.socket.accept() => accepted,
+                () = stopped(&mut shutdown) => break,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let origin =
+                        Origin { peer: peer.ip(), secure: listener.tls.is_some(), service: listener.service };
+                    let tls = listener.tls.clone();
+                    tokio::spawn(self.clone().connection(stream, origin, tls, shutdown.clone(), permit));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept failed");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
             }
         }
     }
-    drop(listener);
-    let all = u32::try_from(shared.settings.connections_max).unwrap_or(u32::MAX);
-    let drained = tokio::time::timeout(shared.settings.drain_time_max, connections.acquire_many(all)).await;
-    if drained.is_err() {
-        tracing::warn!("requests were cut off at shutdown");
-    }
-}
 
-async fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    shared: Arc<Shared>,
-    mut shutdown: Shutdown,
-    _permit: OwnedSemaphorePermit,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "no-delay refused");
-    }
-    let origin = Origin { peer: peer.ip(), secure: false };
-    let answering = shared.clone();
-    let service = service_fn(move |request: http::Request<Incoming>| {
-        let shared = answering.clone();
-        async move { Ok::<_, Infallible>(respond(request, origin, &shared).await) }
-    });
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(shared.settings.head_time_max)
-        .max_buf_size(shared.settings.head_bytes_max)
-        .max_headers(shared.settings.headers_max)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stopped(&mut shutdown) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    /// Lets requests under way finish, for as long as the settings allow. Call it when nothing accepts any more.
+    pub async fn drain(&self) {
+        let all = u32::try_from(self.settings.connections_max).unwrap_or(u32::MAX);
+        let drained =
+            tokio::time::timeout(self.settings.drain_time_max, self.connections.acquire_many(all)).await;
+        if drained.is_err() {
+            tracing::warn!("requests were cut off at shutdown");
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended early");
     }
-}
 
-async fn respond(
-    request: http::Request<Incoming>,
-    origin: Origin,
-    shared: &Shared,
-) -> http::Response<Full<Bytes>> {
-    let received = receive(request, origin, &shared.settings, &shared.budget).await;
-    let response = shared.pipeline.respond(&received).await;
-    into_http(response, shared.case.clone())
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        origin: Origin,
+        tls: Option<Tls>,
+        shutdown: Shutdown,
+        _permit: OwnedSemaphorePermit,
+    ) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "no-delay refused");
+        }
+        let Some(tls) = tls else { return self.requests(stream, origin, shutdown).await };
+        match tokio::time::timeout(self.settings.head_time_max, tls.acceptor().accept(stream)).await {
+            Ok(Ok(stream)) => self.requests(stream, origin, shutdown).await,
+            Ok(Err(error)) => tracing::debug!(%error, "handshake failed"),
+            Err(_) => tracing::debug!("handshake took too long"),
+        }
+    }
+
+    /// Answers the requests of one connection, one after the other.
+    async fn requests(
+        self: Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        origin: Origin,
+        mut shutdown: Shutdown,
+    ) {
+        let service = service_fn(|request: http::Request<Incoming>| async {
+            Ok::<_, Infallible>(self.respond(request, origin).await)
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.settings.head_time_max)
+            .max_buf_size(self.settings.head_bytes_max)
+            .max_headers(self.settings.headers_max)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = stopped(&mut shutdown) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "connection ended early");
+        }
+    }
+
+    async fn respond(&self, request: http::Request<Incoming>, origin: Origin) -> http::Response<Full<Bytes>> {
+        let received = receive(request, origin, &self.settings, &self.budget).await;
+        let response = self.pipeline.respond(&received).await;
+        into_http(response, self.case.clone())
+    }
 }
 
 fn into_http(response: Response, case: Extensions) -> http::Response<Full<Bytes>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{StatusCode, header};
-use tavola_auth::{Accounts, RequestHead, StorageService};
+use tavola_auth::{Accounts, RequestHead};
 use tavola_model::{
     Address, Clock, Command, ErrorCode, Guid, Outcome, ServiceError, SignedIdentifier, TableName,
 };
@@ -50,7 +50,7 @@ impl Pipeline {
             &received.query,
             address.as_ref(),
             self.request_id(),
-            received.secure,
+            received.origin.secure,
         );
         reply.show_plan = self.settings.show_plan;
         let mut form = Form::default();
@@ -83,10 +83,10 @@ impl Pipeline {
             query: &received.query,
             headers: &received.headers,
             address,
-            secure: received.secure,
-            peer: received.peer,
+            secure: received.origin.secure,
+            peer: received.origin.peer,
         };
-        let caller = tavola_auth::authenticate(&self.accounts, StorageService::Table, &head, now)?;
+        let caller = tavola_auth::authenticate(&self.accounts, received.origin.service, &head, now)?;
         let route = tavola_protocol::route(&received.method, address, &received.query, &received.headers)
             .map_err(|unroutable| form.refuse(unroutable))?;
         let body = received.body.as_ref().map_err(|code| {

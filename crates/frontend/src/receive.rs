@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Incoming};
+use tavola_auth::StorageService;
 use tavola_model::{BODY_BYTES_MAX, ErrorCode};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -29,10 +30,8 @@ pub struct Received<'a> {
     pub headers: HeaderMap,
     /// The whole body, or why it could not be had.
     pub body: Result<Bytes, ErrorCode>,
-    /// Who sent it.
-    pub peer: IpAddr,
-    /// It came over TLS.
-    pub secure: bool,
+    /// Where it comes from.
+    pub origin: Origin,
     /// Holds the body's share of the budget for as long as the request lives.
     pub _room: Option<SemaphorePermit<'a>>,
 }
@@ -44,6 +43,8 @@ pub struct Origin {
     pub peer: IpAddr,
     /// Over TLS.
     pub secure: bool,
+    /// Which service it reached.
+    pub service: StorageService,
 }
 
 /// Reads a request to its end.
@@ -75,8 +76,7 @@ pub async fn receive<'a>(
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers,
         body,
-        peer: origin.peer,
-        secure: origin.secure,
+        origin,
         _room: room,
     }
 }

@@ -1,40 +1,111 @@
-//! What a person reads when the server is up.
+//! What a person reads when the server is up, and what a program reads in the ready file.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-use tavola_auth::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use anyhow::Context;
+use serde_json::json;
+use tavola_auth::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, StorageService};
+use tavola_frontend::Listener;
 
-/// Where the table service can be reached under an account.
-pub fn table_url(address: SocketAddr, account: &str) -> String {
-    format!("http://{address}/{account}")
+/// Where a service can be reached.
+pub struct Endpoint {
+    service: StorageService,
+    address: SocketAddr,
+    secure: bool,
 }
 
-/// The text for standard output. The key of an account is shown only where everybody knows it.
-pub fn text(
-    address: SocketAddr,
-    accounts: &Accounts,
-    data_dir: &Path,
-    ephemeral: bool,
-    seconds: f64,
-) -> String {
-    let mut names: Vec<&str> = accounts.iter().map(|account| account.name().as_str()).collect();
-    names.sort_unstable();
-    let mut out = format!("Tavola {} is ready ({seconds:.1} s)\n\n", env!("CARGO_PKG_VERSION"));
-    for name in &names {
-        out.push_str(&format!("  table    {}\n", table_url(address, name)));
+impl Endpoint {
+    /// The endpoint of a listener.
+    pub fn of(listener: &Listener) -> anyhow::Result<Self> {
+        let address = listener.socket.local_addr().context("cannot tell the address")?;
+        Ok(Self { service: listener.service, address, secure: listener.tls.is_some() })
     }
-    let kept = if ephemeral { " (removed at exit)" } else { "" };
-    out.push_str(&format!("  data     {}{kept}\n\nConnection string:\n", data_dir.display()));
-    for name in &names {
+
+    fn name(&self) -> &'static str {
+        match self.service {
+            StorageService::Blob => "blob",
+            StorageService::Queue => "queue",
+            StorageService::Table => "table",
+        }
+    }
+
+    fn url(&self, account: &str) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        format!("{scheme}://{}/{account}", self.address)
+    }
+}
+
+/// A server that is up.
+pub struct Banner<'a> {
+    /// Its endpoints.
+    pub endpoints: Vec<Endpoint>,
+    /// Its accounts.
+    pub accounts: &'a Accounts,
+    /// Where it keeps everything.
+    pub data_dir: &'a Path,
+    /// Whether that goes away with it.
+    pub ephemeral: bool,
+    /// How long it took to start.
+    pub seconds: f64,
+}
+
+impl Banner<'_> {
+    /// The text for standard output. The key of an account is shown only where everybody knows it.
+    pub fn text(&self) -> String {
+        let names = self.account_names();
+        let mut out = format!("Tavola {} is ready ({:.1} s)\n\n", env!("CARGO_PKG_VERSION"), self.seconds);
+        for name in &names {
+            for endpoint in &self.endpoints {
+                out.push_str(&format!("  {:<8} {}\n", endpoint.name(), endpoint.url(name)));
+            }
+        }
+        let kept = if self.ephemeral { " (removed at exit)" } else { "" };
+        out.push_str(&format!("  data     {}{kept}\n\nConnection string:\n", self.data_dir.display()));
+        for name in &names {
+            out.push_str(&format!("  {}\n", self.connection_string(name)));
+        }
+        out.push_str("\nStop with Ctrl+C.\n");
+        out
+    }
+
+    /// Endpoints by service, under the first account; those over TLS as `table-tls` and the like.
+    pub fn ready_json(&self) -> serde_json::Value {
+        let first = self.account_names().first().copied().unwrap_or_default();
+        let mut ready = serde_json::Map::new();
+        for endpoint in &self.endpoints {
+            let suffix = if endpoint.secure { "-tls" } else { "" };
+            ready.insert(format!("{}{suffix}", endpoint.name()), json!(endpoint.url(first)));
+        }
+        ready.insert("pid".into(), json!(std::process::id()));
+        ready.into()
+    }
+
+    fn account_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.accounts.iter().map(|account| account.name().as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// One string with every service; a service with both a plain and a TLS port is shown with the plain one.
+    fn connection_string(&self, name: &str) -> String {
         let public =
-            accounts.iter().any(|account| account.name().as_str() == *name && account.has_public_key());
-        let key = if *name == DEVELOPMENT_ACCOUNT && public { DEVELOPMENT_KEY } else { "<its key>" };
-        out.push_str(&format!(
-            "  DefaultEndpointsProtocol=http;AccountName={name};AccountKey={key};TableEndpoint={};\n",
-            table_url(address, name)
-        ));
+            self.accounts.iter().any(|account| account.name().as_str() == name && account.has_public_key());
+        let key = if name == DEVELOPMENT_ACCOUNT && public { DEVELOPMENT_KEY } else { "<its key>" };
+        let scheme = if self.endpoints.iter().any(|endpoint| !endpoint.secure) { "http" } else { "https" };
+        let mut out = format!("DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};");
+        for (service, word) in [
+            (StorageService::Blob, "Blob"),
+            (StorageService::Queue, "Queue"),
+            (StorageService::Table, "Table"),
+        ] {
+            let mut of_service = self.endpoints.iter().filter(|endpoint| endpoint.service == service);
+            if let Some(endpoint) =
+                of_service.clone().find(|endpoint| !endpoint.secure).or_else(|| of_service.next())
+            {
+                out.push_str(&format!("{word}Endpoint={};", endpoint.url(name)));
+            }
+        }
+        out
     }
-    out.push_str("\nStop with Ctrl+C.\n");
-    out
 }

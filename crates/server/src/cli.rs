@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::settings::{SETTINGS, SWITCH, Values};
-use crate::{docs, maintain, serve};
+use crate::{cert, docs, maintain, serve};
 
 /// Runs the command that the arguments name; none means `serve`.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
@@ -19,6 +19,11 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
         Some(("backup", inner)) => {
             let destination: &PathBuf = inner.get_one("destination").expect("clap requires it");
             maintain::backup(&data_dir(inner)?, destination)
+        }
+        Some(("cert", inner)) => {
+            let folder: &PathBuf = inner.get_one("folder").expect("clap has a default");
+            let names: Vec<String> = inner.get_many("name").into_iter().flatten().cloned().collect();
+            cert::make(folder, &names)
         }
         Some(("settings", _)) => {
             print!("{}", docs::settings_table());
@@ -65,6 +70,21 @@ fn command() -> Command {
                         .value_parser(clap::value_parser!(PathBuf))
                         .help("folder to write, empty or not there yet"),
                 ),
+        )
+        .subcommand(
+            Command::new("cert")
+                .about("Make a self-signed certificate for development")
+                .arg(
+                    Arg::new("folder")
+                        .long("out")
+                        .value_name("DIR")
+                        .default_value(".")
+                        .value_parser(clap::value_parser!(PathBuf))
+                        .help("folder for cert.pem and key.pem"),
+                )
+                .arg(Arg::new("name").long("name").value_name("HOST").action(ArgAction::Append).help(
+                    "host name or address it is for; repeat for more (default: localhost, 127.0.0.1, ::1)",
+                )),
         )
         .subcommand(Command::new("settings").about("List every setting with its default").arg(markdown()))
         .subcommand(Command::new("errors").about("List every error code with its status").arg(markdown()))

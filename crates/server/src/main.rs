@@ -2,6 +2,7 @@
 
 mod accounts;
 mod banner;
+mod cert;
 mod cli;
 mod control;
 mod docs;

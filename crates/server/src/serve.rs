@@ -6,19 +6,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
-use tavola_auth::Accounts;
+use anyhow::{Context, anyhow, bail};
+use tavola_auth::StorageService;
 use tavola_engine_local::{LocalEngine, LocalSettings};
-use tavola_frontend::{FrontendSettings, Pipeline, PipelineSettings};
+use tavola_frontend::{Frontend, FrontendSettings, Listener, Pipeline, PipelineSettings, Tls};
 use tavola_model::{Clock, SystemClock};
 use tavola_service::{Service, ServiceSettings, SystemChance};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::banner::{Banner, Endpoint};
 use crate::settings::Values;
-use crate::{accounts, banner, control};
+use crate::{accounts, control};
 
 /// Runs the server until it is told to stop.
 pub fn run(values: &Values) -> anyhow::Result<()> {
@@ -38,11 +40,8 @@ async fn serve(values: &Values) -> anyhow::Result<()> {
     accounts::check_exposure(&accounts, host, values.switch("allow-public-development-key")?)?;
     let folder = DataFolder::prepare(values)?;
 
-    let table_address = SocketAddr::new(host, values.number("table-port")?);
-    let listener = TcpListener::bind(table_address)
-        .await
-        .with_context(|| format!("cannot listen on {table_address}"))?;
-    let table_address = listener.local_addr().context("cannot tell the address")?;
+    let listeners = listen(values, host).await?;
+    let endpoints = listeners.iter().map(Endpoint::of).collect::<anyhow::Result<Vec<_>>>()?;
 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let engine = LocalEngine::open(local_settings(values, &folder.path)?, clock.clone())?;
@@ -61,23 +60,63 @@ async fn serve(values: &Values) -> anyhow::Result<()> {
         PipelineSettings { show_plan },
     );
 
+    let frontend = Frontend::new(pipeline, frontend_settings(values)?).await;
     let (stop, stopped) = watch::channel(false);
-    let listening = tokio::spawn(tavola_frontend::serve(
-        listener,
-        Arc::new(pipeline),
-        frontend_settings(values)?,
-        stopped.clone(),
-    ));
+    let mut serving = JoinSet::new();
+    for listener in listeners {
+        serving.spawn(frontend.clone().serve(listener, stopped.clone()));
+    }
     let controlling = control::listen(&folder.path, engine.clone(), stopped)?;
-    announce(values, &folder, table_address, &accounts, started.elapsed().as_secs_f64())?;
+    let banner = Banner {
+        endpoints,
+        accounts: &accounts,
+        data_dir: &folder.path,
+        ephemeral: folder.temporary.is_some(),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    announce(values, &banner)?;
 
     wait_for_signal().await?;
     tracing::info!("stopping");
     stop.send_replace(true);
-    listening.await.context("the listener failed")?;
+    serving.join_all().await;
+    frontend.drain().await;
     controlling.await.context("the control socket failed")?;
     engine.close().await;
     Ok(())
+}
+
+/// Opens every port that the settings ask for.
+async fn listen(values: &Values, host: IpAddr) -> anyhow::Result<Vec<Listener>> {
+    let tls = match (values.text("tls-cert"), values.text("tls-key")) {
+        ("", "") => None,
+        ("", _) | (_, "") => bail!("--tls-cert and --tls-key go together"),
+        (certificate, key) => Some(Tls::watch(certificate.into(), key.into())?),
+    };
+    let mut listeners = Vec::new();
+    let ports =
+        [("table-port", StorageService::Table, None), ("table-tls-port", StorageService::Table, Some(tls))];
+    for (name, service, tls) in ports {
+        if values.text(name) == "off" {
+            continue;
+        }
+        let tls = match tls {
+            Some(None) => {
+                bail!("--{name} needs --tls-cert and --tls-key (`tavola cert` makes a pair for development)")
+            }
+            Some(tls) => tls,
+            None => None,
+        };
+        let address = SocketAddr::new(host, values.number(name)?);
+        let socket = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("cannot listen on {address} (--{name})"))?;
+        listeners.push(Listener { socket, service, tls });
+    }
+    if listeners.is_empty() {
+        bail!("every port is off");
+    }
+    Ok(listeners)
 }
 
 /// The data folder, and whether it goes away with the process.
@@ -128,27 +167,17 @@ fn frontend_settings(values: &Values) -> anyhow::Result<FrontendSettings> {
     })
 }
 
-fn announce(
-    values: &Values,
-    folder: &DataFolder,
-    address: SocketAddr,
-    accounts: &Accounts,
-    seconds: f64,
-) -> anyhow::Result<()> {
+fn announce(values: &Values, banner: &Banner<'_>) -> anyhow::Result<()> {
     let ready_file = values.text("ready-file");
     if !ready_file.is_empty() {
-        let first = accounts.iter().map(|account| account.name().as_str()).min().unwrap_or_default();
-        let ready =
-            serde_json::json!({ "table": banner::table_url(address, first), "pid": std::process::id() });
         // Written aside and renamed, so that whoever waits for the file never reads half of it.
         let aside = format!("{ready_file}.new");
-        std::fs::write(&aside, ready.to_string())
+        std::fs::write(&aside, banner.ready_json().to_string())
             .and_then(|()| std::fs::rename(&aside, ready_file))
             .with_context(|| format!("cannot write {ready_file}"))?;
     }
-    let text = banner::text(address, accounts, &folder.path, folder.temporary.is_some(), seconds);
     // Nobody may be reading; that is no reason not to serve.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().write_all(banner.text().as_bytes());
     Ok(())
 }
 

@@ -1,0 +1,134 @@
+//! TLS with certificate and key files that may change while the server runs.
+//!
+//! The files are looked at again every few seconds; when they have changed and make a valid pair, new
+//! connections get the new certificate. A pair that is not valid is reported and the old one stays.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, SystemTime};
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Why a certificate cannot be used. Never holds what is in the key file.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {path}")]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// A file holds no certificate or key in PEM form.
+    #[error("{path} holds no {what} in PEM form")]
+    Empty {
+        /// Which.
+        path: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+    },
+    /// Key and certificate do not make a pair that can be used.
+    #[error("certificate and key cannot be used together")]
+    Unusable(#[source] tokio_rustls::rustls::Error),
+}
+
+/// A certificate that renews itself from its files.
+#[derive(Clone)]
+pub struct Tls {
+    acceptor: TlsAcceptor,
+}
+
+impl Tls {
+    /// Reads the files and keeps watching them on the runtime that this is called on.
+    pub fn watch(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
+        let files = Files { certificate, key };
+        let current = Arc::new(Current { certified: RwLock::new(Arc::new(files.read()?)) });
+        let versions = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Unusable)?;
+        let mut config = versions.with_no_client_auth().with_cert_resolver(current.clone());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        tokio::spawn(keep_looking(files, Arc::downgrade(&current)));
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
+    }
+
+    pub(crate) fn acceptor(&self) -> &TlsAcceptor {
+        &self.acceptor
+    }
+}
+
+/// The pair that new connections get.
+#[derive(Debug)]
+struct Current {
+    certified: RwLock<Arc<CertifiedKey>>,
+}
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.certified.read().ok().map(|certified| certified.clone())
+    }
+}
+
+async fn keep_looking(files: Files, current: std::sync::Weak<Current>) {
+    let mut seen = files.modified();
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(current) = current.upgrade() else { return };
+        let now = files.modified();
+        if now == seen {
+            continue;
+        }
+        seen = now;
+        match files.read() {
+            Ok(certified) => {
+                if let Ok(mut place) = current.certified.write() {
+                    *place = Arc::new(certified);
+                }
+                tracing::info!("certificate renewed");
+            }
+            Err(error) => tracing::warn!(%error, "certificate not renewed"),
+        }
+    }
+}
+
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Files {
+    fn read(&self) -> Result<CertifiedKey, TlsError> {
+        let empty = |path: &Path, what| TlsError::Empty { path: path.to_owned(), what };
+        let text = read(&self.certificate)?;
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&text)
+            .collect::<Result<_, _>>()
+            .map_err(|_| empty(&self.certificate, "certificate"))?;
+        if chain.is_empty() {
+            return Err(empty(&self.certificate, "certificate"));
+        }
+        let text = read(&self.key)?;
+        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| empty(&self.key, "private key"))?;
+        CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(TlsError::Unusable)
+    }
+
+    fn modified(&self) -> [Option<SystemTime>; 2] {
+        let of = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
+        [of(&self.certificate), of(&self.key)]
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|cause| TlsError::Unreadable { path: path.to_owned(), cause })
+}
