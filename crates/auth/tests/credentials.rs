@@ -53,6 +53,13 @@ fn a_key_of_another_account_fails_even_if_that_account_is_ours() {
 }
 
 #[test]
+fn a_valid_signature_under_another_name_fails() {
+    let signed = dated("/acct/Tables", now()).signed(Scheme::SharedKey);
+    let value = signed.headers["authorization"].to_str().unwrap().replace("acct:", "other:");
+    check(&signed.with_header("authorization", &value), "AuthenticationFailed");
+}
+
+#[test]
 fn the_date_may_differ_by_fifteen_minutes_and_no_more() {
     for (date, expected) in [
         (earlier(15 * 60), "ok"),

@@ -20,9 +20,7 @@ fn lints() -> Outcome {
 }
 
 fn server() -> Outcome {
-    let arguments =
-        ["build", "--release", "-p", "tavola-server", "-p", "tavola-testkit", "--features", "client"];
-    run(&mut cargo(arguments))?.check()?;
+    run(&mut cargo(["build", "--release", "-p", "tavola-server", "-p", "tavola-testkit"]))?.check()?;
     Ok(Tally::one())
 }
 
