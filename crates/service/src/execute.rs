@@ -113,19 +113,25 @@ impl Service {
         transaction: EntityGroupTransaction,
         limit: Option<&KeyLimit>,
     ) -> Result<Outcome, ServiceError> {
-        let found = self.catalog.find(account, &transaction.table).await?;
-        // The service finds out about the table when it reads the first operation, and says so.
-        let missing = || ServiceError::new(ErrorCode::TableNotFound).at_operation(0);
-        let table = found.ok_or_else(missing)?;
+        let found = self.catalog.find_existing(account, &transaction.table).await;
+        let table = found.map_err(missing_at_first)?;
         let outside = transaction.writes.iter().position(|write| !is_inside(limit, &write.key));
         if let Some(index) = outside {
             return Err(ServiceError::new(ErrorCode::AuthorizationFailure).at_operation(index));
         }
-        let outcomes = transact_entities(self.engine.as_ref(), table.space, transaction.writes).await?;
-        Ok(Outcome::EntitiesTransacted(outcomes))
+        let outcomes = transact_entities(self.engine.as_ref(), table.space, transaction.writes).await;
+        outcomes.map(Outcome::EntitiesTransacted).map_err(missing_at_first)
     }
 }
 
 fn is_inside(limit: Option<&KeyLimit>, key: &EntityKey) -> bool {
     limit.is_none_or(|limit| limit.contains(key))
+}
+
+/// The service finds out about the table when it reads the first operation of a transaction, and says so.
+fn missing_at_first(error: ServiceError) -> ServiceError {
+    match error.code {
+        ErrorCode::TableNotFound | ErrorCode::TableBeingDeleted => error.at_operation(0),
+        _ => error,
+    }
 }

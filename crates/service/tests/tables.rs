@@ -3,15 +3,17 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Bench, account, table};
-use tavola_engine::{Engine, SpaceId};
+use tavola_auth::Permitted;
+use tavola_engine::{Engine, FaultEngine, FaultSettings, MemoryEngine, SpaceId};
 use tavola_model::{
     AccessPolicy, Command, CorsRule, ErrorCode, Outcome, Preflight, QueryTables, ServicePropertiesPatch,
     SignedIdentifier, TableToken,
 };
-use tavola_service::ServiceSettings;
+use tavola_service::{Service, ServiceSettings};
 
 fn create(bench: &Bench, name: &str) -> Result<(), ErrorCode> {
     bench.run(Command::CreateTable(table(name))).map(|_| ()).map_err(|error| error.code)
@@ -45,6 +47,52 @@ fn a_table_is_found_without_case_and_keeps_its_case() {
     }
     assert_eq!(bench.run(Command::GetTable(table("other"))).unwrap_err().code, ErrorCode::ResourceNotFound);
     assert_eq!(bench.run(Command::GetTableAcl(table("other"))).unwrap_err().code, ErrorCode::TableNotFound);
+}
+
+#[test]
+fn no_table_can_be_called_tables() {
+    assert_eq!(create(&Bench::new(), "Tables"), Err(ErrorCode::ResourceNotFound));
+}
+
+#[test]
+fn of_many_who_create_a_table_at_once_one_succeeds() {
+    let clock = common::HeldClock::new();
+    let inner = Arc::new(MemoryEngine::new(clock.clone()));
+    // Only delays, so that the attempts meet in the middle.
+    let settings = FaultSettings {
+        refused: 0,
+        conflict: 0,
+        lost_request: 0,
+        lost_answer: 0,
+        failed_read: 0,
+        delayed: 800,
+        ..FaultSettings::with_seed(7)
+    };
+    let engine = Arc::new(FaultEngine::new(inner.clone(), settings));
+    let service = Service::new(engine, clock, ServiceSettings::default());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for round in 0..20 {
+            let create = Command::CreateTable(table(&format!("round{round}")));
+            let attempts: Vec<_> = (0..8)
+                .map(|_| {
+                    let (service, create) = (service.clone(), create.clone());
+                    tokio::spawn(async move {
+                        service.execute(Permitted::unchecked_for_test(account(), create, None)).await
+                    })
+                })
+                .collect();
+            let mut created = 0;
+            for attempt in attempts {
+                match attempt.await.unwrap() {
+                    Ok(_) => created += 1,
+                    Err(error) => assert_eq!(error.code, ErrorCode::TableAlreadyExists),
+                }
+            }
+            assert_eq!(created, 1);
+        }
+        assert_eq!(inner.spaces().await.unwrap().len(), 21, "the catalog and one space for each table");
+    });
 }
 
 #[test]
@@ -201,8 +249,7 @@ fn a_start_drops_nothing_if_it_cannot_read_a_row_of_the_catalog() {
 fn accounts_do_not_see_each_other() {
     let bench = Bench::with_table();
     let other = tavola_model::AccountName::parse("other").unwrap();
-    let permitted =
-        tavola_auth::Permitted::unchecked_for_test(other, Command::GetTable(table("People")), None);
+    let permitted = Permitted::unchecked_for_test(other, Command::GetTable(table("People")), None);
     let answer = bench.wait(bench.service.execute(permitted));
     assert_eq!(answer.unwrap_err().code, ErrorCode::ResourceNotFound);
 }

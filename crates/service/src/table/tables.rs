@@ -15,6 +15,10 @@ use super::matches::evaluate;
 use super::record::Table;
 use crate::failure::from_engine;
 
+/// A name no table can have: its path is that of the list of tables. Recorded: creating it is answered with
+/// `ResourceNotFound`.
+const RESERVED_NAME: &str = "tables";
+
 impl Catalog {
     /// Makes a space, then the row that names it: a crash between leaves a space that `start` drops.
     pub async fn create_table(
@@ -102,6 +106,9 @@ impl Catalog {
     }
 
     async fn create(&self, account: &AccountName, name: &TableName) -> Result<(), ServiceError> {
+        if name.folded() == RESERVED_NAME {
+            return Err(ErrorCode::ResourceNotFound.into());
+        }
         if self.find(account, name).await?.is_some() {
             return Err(ErrorCode::TableAlreadyExists.into());
         }
