@@ -21,8 +21,9 @@ pub const SKEW_SECONDS_MAX: u64 = 15 * 60;
 /// From this version on an anonymous request is told how to authenticate; before, it is told nothing.
 const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
 
-/// What is known of a request before its body is read.
-#[derive(Clone, Copy, Debug)]
+/// What is known of a request before its body is read. It holds signatures and keys of entities, so it cannot be
+/// printed.
+#[derive(Clone, Copy)]
 pub struct RequestHead<'a> {
     /// The verb on the wire.
     pub method: &'a Method,

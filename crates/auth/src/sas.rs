@@ -72,7 +72,7 @@ const SERVICE_VERSION_MIN: &str = "2012-02-12";
 const ACCOUNT_VERSION_MIN: &str = "2015-04-05";
 
 /// The fields of a token, un-encoded, each at most once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct SasFields(Vec<(&'static str, String)>);
 
 impl SasFields {

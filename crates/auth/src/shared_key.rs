@@ -30,7 +30,7 @@ impl Scheme {
 }
 
 /// The parts of a request that a signature can cover.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct SignedRequest<'a> {
     /// The verb on the wire; a tunnelled request signs `POST`.
     pub method: &'a Method,

@@ -33,7 +33,7 @@ fn python() -> Outcome {
 fn javascript() -> Outcome {
     let folder = root().join("tests/sdk/javascript");
     let mut install = Command::new("npm");
-    install.arg("--prefix").arg(&folder).args(["ci", "--no-audit", "--no-fund", "--silent"]);
+    install.arg("--prefix").arg(&folder).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
     if !is_installed(&folder) {
         run(&mut install)?.check()?;
     }
