@@ -42,7 +42,12 @@ pub const SETTINGS: &[Setting] = &[
     setting("blob-port", "PORT", "10000", "port of the blob endpoint (this version does not serve it yet)"),
     setting("console-port", "PORT", "10003", "port of the console (this version does not serve it yet)"),
     setting("table-tls-port", "PORT|off", "off", "port of the table endpoint over TLS (0 picks a free one)"),
-    setting("tls-cert", "FILE", "", "certificate chain for the TLS ports, in PEM form; read again when it changes"),
+    setting(
+        "tls-cert",
+        "FILE",
+        "",
+        "certificate chain for the TLS ports, in PEM form; read again when it changes",
+    ),
     setting("tls-key", "FILE", "", "private key of the certificate, in PEM form"),
     setting(
         "account",
