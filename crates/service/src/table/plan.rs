@@ -10,11 +10,15 @@ use std::sync::Arc;
 
 use tavola_engine::{Position, ScanRange};
 use tavola_model::{
-    Comparison, EdmValue, Filter, FilterNode, KeyBytes, NodeId, Operator, PLAN_RANGES_MAX, PlanKind,
-    PropertyRef,
+    Comparison, EdmValue, FILTER_COMPARISONS_MAX, Filter, FilterNode, KeyBytes, NodeId, Operator,
+    PLAN_RANGES_MAX, PlanKind, PropertyRef,
 };
 
 use super::key_set::{KeySet, RowSet, Span};
+
+/// A comparison cuts the line of partitions at most twice, on both sides of one key, and `KeySet` widens the rows
+/// of its spans to one range each once there are too many. So no plan has more ranges than the limit.
+const _: () = assert!(2 * FILTER_COMPARISONS_MAX <= PLAN_RANGES_MAX);
 
 /// The ranges that hold every entity a filter admits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +43,6 @@ impl Plan {
         let mut plan = Plan { ranges: Vec::new(), kind: PlanKind::Point };
         for span in &keys.spans {
             plan.add_partitions(span);
-        }
-        while plan.ranges.len() > PLAN_RANGES_MAX {
-            plan.join_neighbours();
         }
         if plan.ranges == [ScanRange::all()] {
             plan.kind = PlanKind::TableScan;
@@ -96,16 +97,6 @@ impl Plan {
             Some(last) if last.before.as_ref() == Some(&from) => last.before = before,
             _ => self.ranges.push(ScanRange { from, before }),
         }
-    }
-
-    /// Halves the number of ranges by reading what lies between each two.
-    fn join_neighbours(&mut self) {
-        let joined = self.ranges.chunks(2).filter_map(|pair| {
-            let (first, last) = (pair.first()?, pair.last()?);
-            Some(ScanRange { from: first.from.clone(), before: last.before.clone() })
-        });
-        self.ranges = joined.collect();
-        self.kind = self.kind.max(PlanKind::PartitionRange);
     }
 }
 

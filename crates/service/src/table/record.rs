@@ -1,7 +1,15 @@
 //! What the catalog keeps, as bytes.
 //!
-//! Every record begins with the version of its layout; a version that is not known is damage, never guessed
-//! at. Texts and lists carry their length, numbers are little-endian. `docs/formats.md` has the full text.
+//! ```text
+//! table:    u8 version = 1 | text name | 16 bytes space | time created | option(time deleted until)
+//!           | list of (text id | option(option(time start) | option(time expiry) | option(text permission)))
+//! settings: u8 version = 1 | text logging version | flag delete | flag read | flag write | option(u32 days)
+//!           | hour metrics | minute metrics: text version | flag enabled | option(flag) include APIs | option(u32 days)
+//!           | list of CORS rules: 4 lists of texts (origins, methods, allowed, exposed) | u32 max age seconds
+//! ```
+//!
+//! A flag is a byte 0 or 1, an option a flag and what follows it, a text or list a u32 length and its content, a
+//! time u64 ticks; numbers are little-endian. A version that is not known is damage, never guessed at.
 
 use tavola_engine::SpaceId;
 use tavola_model::{
@@ -223,6 +231,12 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
+    const TABLE_FIXTURE: &str = "010600000050656f706c65070707070707070707070707070707070180ec012014d708000200000002000000c3a90101\
+        0180ec012014d7080001040000007261756405000000656d70747900";
+    const SETTINGS_FIXTURE: &str = "0103000000312e300000000003000000312e30010101010700000003000000312e300000000100000002000000080000\
+        00687474703a2f2f6108000000687474703a2f2f6201000000030000004745540000000001000000010000002a070000\
+        00";
+
     fn table() -> Table {
         let time = DateTime::from_ticks(637_000_000_000_000_001).unwrap();
         let policy = AccessPolicy { start: Some(time), expiry: None, permission: Some("raud".into()) };
@@ -256,6 +270,13 @@ mod tests {
             assert_eq!(Table::decode(&table.encode()), Some(table));
         }
         assert_eq!(decode_settings(&encode_settings(&settings())), Some(settings()));
+    }
+
+    #[test]
+    fn records_of_version_1_keep_their_layout() {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(hex(&table().encode()), TABLE_FIXTURE);
+        assert_eq!(hex(&encode_settings(&settings())), SETTINGS_FIXTURE);
     }
 
     #[test]
