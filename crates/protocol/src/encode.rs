@@ -10,7 +10,7 @@ use crate::decode::{Form, Layer};
 use crate::error_body;
 use crate::reply::{Format, Metadata, Preference, Reply};
 use crate::response::Response;
-use crate::status::status;
+use crate::status::{error_status, status};
 use crate::table::batch_out::{self, Multipart};
 use crate::table::{atom_out, json_out, link};
 use crate::version::ApiVersion;
@@ -237,7 +237,7 @@ fn is_for_the_whole_request(code: ErrorCode) -> bool {
 
 fn encode_single_error(reply: &Reply, form: &Form, error: &ServiceError, now: DateTime) -> Response {
     let message = error_body::full_message(&error.message, reply, now);
-    let response = Response::empty(status(error.code));
+    let response = Response::empty(error_status(error));
     if error.code == ErrorCode::InvalidHeaderValue {
         let response = response.with("Content-Type", "application/xml");
         return Response { body: error_body::bad_version(&message), ..response };

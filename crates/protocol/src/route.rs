@@ -98,8 +98,14 @@ pub fn route(
     if first == "$batch" && rest.is_empty() {
         return if verb == Verb::Post { Ok(Route::Batch) } else { Err(ErrorCode::MethodNotAllowed.into()) };
     }
-    if query.get("comp") == Some("acl") {
-        return acl_route(verb, first);
+    match query.get("comp") {
+        None => {}
+        Some("acl") => return acl_route(verb, first),
+        // Without this a request for a part that tables do not have would be answered with the table.
+        Some(_) => {
+            let error = ErrorCode::InvalidQueryParameterValue.into();
+            return Err(Unroutable { error, front_end: true, before_service: false });
+        }
     }
     let (name, predicate) = split_predicate(first)?;
     if name == "Tables" && rest.is_empty() {
