@@ -3,6 +3,7 @@
 //! A [`Pipeline`] answers one request; a [`Frontend`] feeds it from listeners until told to stop, then lets the
 //! requests under way finish.
 
+mod accounts;
 mod case;
 mod listen;
 mod pipeline;
@@ -10,6 +11,7 @@ mod receive;
 mod settings;
 mod tls;
 
+pub use accounts::LiveAccounts;
 pub use listen::{Frontend, Listener, Shutdown};
 pub use pipeline::{Pipeline, PipelineSettings};
 pub use settings::FrontendSettings;

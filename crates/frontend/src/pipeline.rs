@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use http::{StatusCode, header};
-use tavola_auth::{Accounts, RequestHead};
+use tavola_auth::RequestHead;
 use tavola_model::{
     Address, Clock, Command, ErrorCode, Guid, Outcome, ServiceError, SignedIdentifier, TableName,
 };
 use tavola_protocol::{CorsHeaders, Form, Layer, Reply, Request, Response};
 use tavola_service::{Chance, Service, cors};
 
+use crate::accounts::LiveAccounts;
 use crate::receive::Received;
 
 /// Where the pipeline has a choice.
@@ -21,7 +22,7 @@ pub struct PipelineSettings {
 
 /// Answers requests of the table service.
 pub struct Pipeline {
-    accounts: Arc<Accounts>,
+    accounts: Arc<LiveAccounts>,
     service: Service,
     clock: Arc<dyn Clock>,
     chance: Arc<dyn Chance>,
@@ -31,7 +32,7 @@ pub struct Pipeline {
 impl Pipeline {
     /// A pipeline in front of a service.
     pub fn new(
-        accounts: Arc<Accounts>,
+        accounts: Arc<LiveAccounts>,
         service: Service,
         clock: Arc<dyn Clock>,
         chance: Arc<dyn Chance>,
@@ -86,7 +87,8 @@ impl Pipeline {
             secure: received.origin.secure,
             peer: received.origin.peer,
         };
-        let caller = tavola_auth::authenticate(&self.accounts, received.origin.service, &head, now)?;
+        let caller =
+            tavola_auth::authenticate(&self.accounts.current(), received.origin.service, &head, now)?;
         let route = tavola_protocol::route(&received.method, address, &received.query, &received.headers)
             .map_err(|unroutable| form.refuse(unroutable))?;
         let body = received.body.as_ref().map_err(|code| {

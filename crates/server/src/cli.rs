@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::account::{self, SasRequest};
 use crate::settings::{SETTINGS, SWITCH, Values};
 use crate::{cert, docs, maintain, serve};
 
@@ -13,13 +14,15 @@ use crate::{cert, docs, maintain, serve};
 pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
     let matches = command().get_matches_from(arguments);
     match matches.subcommand() {
-        None => serve::run(&values(&matches)?),
-        Some(("serve", inner)) => serve::run(&values(inner)?),
+        None => serve::run(values(&matches)?),
+        Some(("serve", inner)) => serve::run(values(inner)?),
         Some(("verify", inner)) => maintain::verify(&data_dir(inner)?),
         Some(("backup", inner)) => {
             let destination: &PathBuf = inner.get_one("destination").expect("clap requires it");
             maintain::backup(&data_dir(inner)?, destination)
         }
+        Some(("account", inner)) => run_account(inner),
+        Some(("sas", inner)) => account::sas(&values_for(inner)?, &sas_request(inner)),
         Some(("cert", inner)) => {
             let folder: &PathBuf = inner.get_one("folder").expect("clap has a default");
             let names: Vec<String> = inner.get_many("name").into_iter().flatten().cloned().collect();
@@ -71,6 +74,8 @@ fn command() -> Command {
                         .help("folder to write, empty or not there yet"),
                 ),
         )
+        .subcommand(account_command().arg(data().global(true)))
+        .subcommand(sas_command().arg(data()))
         .subcommand(
             Command::new("cert")
                 .about("Make a self-signed certificate for development")
@@ -119,7 +124,98 @@ fn values(matches: &ArgMatches) -> anyhow::Result<Values> {
 
 /// The data folder for the commands that only need that.
 fn data_dir(matches: &ArgMatches) -> anyhow::Result<PathBuf> {
+    Ok(values_for(matches)?.text("data").into())
+}
+
+/// The settings for a command that takes no flags but `--data`.
+fn values_for(matches: &ArgMatches) -> anyhow::Result<Values> {
     let flags = matches.get_one::<String>("data").map(|data| ("data", data.clone())).into_iter().collect();
-    let values = Values::gather(&flags, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))?;
-    Ok(values.text("data").into())
+    Values::gather(&flags, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
+fn account_command() -> Command {
+    let name =
+        || Arg::new("name").required(true).value_name("NAME").help("3 to 24 lower-case letters and digits");
+    let key = || Arg::new("key").long("key").value_name("KEY").help("key in base64 (default: a fresh one)");
+    Command::new("account")
+        .about("Add, list, rotate and remove accounts, while the server runs or without")
+        .subcommand_required(true)
+        .subcommand(Command::new("add").about("Add an account and print its key").arg(name()).arg(key()))
+        .subcommand(Command::new("list").about("List the accounts of the data folder"))
+        .subcommand(
+            Command::new("rotate")
+                .about("Give an account a new first key; the one before stays valid as its second")
+                .arg(name())
+                .arg(key()),
+        )
+        .subcommand(Command::new("remove").about("Remove an account; its data stays").arg(name()))
+}
+
+fn run_account(matches: &ArgMatches) -> anyhow::Result<()> {
+    let (verb, inner) = matches.subcommand().expect("clap requires one");
+    let data_dir = data_dir(inner)?;
+    let text = |name: &str| inner.try_get_one::<String>(name).ok().flatten().map(String::as_str);
+    let name = text("name").unwrap_or_default();
+    match verb {
+        "add" => account::add(&data_dir, name, text("key")),
+        "list" => account::list(&data_dir),
+        "rotate" => account::rotate(&data_dir, name, text("key")),
+        "remove" => account::remove(&data_dir, name),
+        other => unreachable!("clap knows no subcommand {other}"),
+    }
+}
+
+/// The limits that `tavola sas` takes: name, form of the value, default, help.
+const SAS_LIMITS: &[(&str, &str, &str, &str)] = &[
+    ("account", "NAME", "", "account that signs (default: the development account)"),
+    ("table", "NAME", "", "a SAS for this table only; without it, an account SAS"),
+    ("permissions", "LETTERS", "", "table: r a u d; account: r w d l a c u p"),
+    ("expiry", "TIME", "", "7d, 12h, 30m from now, or a time such as 2030-01-31T00:00:00Z"),
+    ("start", "TIME", "", "not valid before this time"),
+    ("ip", "ADDRESS[-ADDRESS]", "", "only from this address or range"),
+    ("policy", "ID", "", "stored access policy that holds the rest"),
+    ("from", "PARTITION[/ROW]", "", "first entity of the table that it covers"),
+    ("to", "PARTITION[/ROW]", "", "last entity of the table that it covers"),
+    ("services", "LETTERS", "t", "account SAS: b blob, q queue, t table"),
+    ("resource-types", "LETTERS", "sco", "account SAS: s service, c tables, o entities"),
+    ("endpoint", "URL", "", "print a connection string with this table endpoint"),
+];
+
+fn sas_command() -> Command {
+    let https = Arg::new("https-only")
+        .long("https-only")
+        .action(ArgAction::SetTrue)
+        .help("refuse it over plain HTTP");
+    let command = Command::new("sas")
+        .about("Print a shared access signature, or a connection string with one")
+        .arg(https);
+    SAS_LIMITS.iter().fold(command, |command, (name, value, default, help)| {
+        command.arg(
+            Arg::new(*name)
+                .long(*name)
+                .value_name(*value)
+                .default_value(*default)
+                .hide_default_value(default.is_empty())
+                .help(*help),
+        )
+    })
+}
+
+fn sas_request(matches: &ArgMatches) -> SasRequest {
+    let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+    SasRequest {
+        account: text("account"),
+        table: text("table"),
+        permissions: text("permissions"),
+        expiry: text("expiry"),
+        start: text("start"),
+        ip: text("ip"),
+        https_only: matches.get_flag("https-only"),
+        policy: text("policy"),
+        from: text("from"),
+        to: text("to"),
+        services: text("services"),
+        resource_types: text("resource-types"),
+        endpoint: text("endpoint"),
+    }
 }

@@ -21,12 +21,21 @@ const SOCKET: &str = "control.sock";
 const LINE_BYTES_MAX: u64 = 8 * 1024;
 const ASK_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// What commands act on.
+pub struct Controlled {
+    /// The store.
+    pub engine: Arc<LocalEngine>,
+    /// Reads the accounts again and serves them from the next request on.
+    pub reload_accounts: Box<dyn Fn() -> anyhow::Result<()> + Send + Sync>,
+}
+
 /// Listens until told to stop.
 pub fn listen(
     data_dir: &Path,
-    engine: Arc<LocalEngine>,
+    controlled: Controlled,
     mut shutdown: Shutdown,
 ) -> anyhow::Result<JoinHandle<()>> {
+    let controlled = Arc::new(controlled);
     let path = data_dir.join(SOCKET);
     // The engine holds the folder's lock, so a socket that is here was left by a process that is gone.
     if path.exists() {
@@ -43,14 +52,14 @@ pub fn listen(
                 () = async { let _ = shutdown.wait_for(|stop| *stop).await; } => break,
             };
             if let Ok((stream, _)) = accepted {
-                tokio::spawn(answer(stream, engine.clone()));
+                tokio::spawn(answer(stream, controlled.clone()));
             }
         }
         let _ = std::fs::remove_file(&path);
     }))
 }
 
-async fn answer(stream: UnixStream, engine: Arc<LocalEngine>) {
+async fn answer(stream: UnixStream, controlled: Arc<Controlled>) {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     let mut reader = BufReader::new(reader.take(LINE_BYTES_MAX));
@@ -59,9 +68,13 @@ async fn answer(stream: UnixStream, engine: Arc<LocalEngine>) {
         _ => return,
     }
     let reply = match line.trim_end().split_once(' ') {
-        Some(("backup", destination)) => match engine.backup(&PathBuf::from(destination)).await {
+        Some(("backup", destination)) => match controlled.engine.backup(&PathBuf::from(destination)).await {
             Ok(report) => format!("ok {}\n", report_line(&report)),
             Err(error) => format!("error {:#}\n", anyhow::Error::from(error)),
+        },
+        Some(("accounts", "reload")) => match (controlled.reload_accounts)() {
+            Ok(()) => "ok reloaded\n".to_owned(),
+            Err(error) => format!("error {}\n", format!("{error:#}").replace('\n', " ")),
         },
         _ => "error unknown command\n".to_owned(),
     };

@@ -1,5 +1,7 @@
 //! `tavola`: settings, wiring, command line. The only crate that reads the environment.
 
+mod account;
+mod account_file;
 mod accounts;
 mod banner;
 mod cert;

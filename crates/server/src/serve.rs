@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use tavola_auth::StorageService;
 use tavola_engine_local::{LocalEngine, LocalSettings};
-use tavola_frontend::{Frontend, FrontendSettings, Listener, Pipeline, PipelineSettings, Tls};
+use tavola_frontend::{Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls};
 use tavola_model::{Clock, SystemClock};
 use tavola_service::{Service, ServiceSettings, SystemChance};
 use tokio::net::TcpListener;
@@ -18,27 +18,28 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::accounts;
 use crate::banner::{Banner, Endpoint};
+use crate::control::{self, Controlled};
 use crate::settings::Values;
-use crate::{accounts, control};
 
 /// Runs the server until it is told to stop.
-pub fn run(values: &Values) -> anyhow::Result<()> {
-    start_log(values)?;
+pub fn run(values: Values) -> anyhow::Result<()> {
+    start_log(&values)?;
     let threads: usize = values.number("worker-threads")?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if threads > 0 {
         builder.worker_threads(threads);
     }
-    builder.enable_all().build().context("cannot start the runtime")?.block_on(serve(values))
+    builder.enable_all().build().context("cannot start the runtime")?.block_on(serve(Arc::new(values)))
 }
 
-async fn serve(values: &Values) -> anyhow::Result<()> {
+async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let started = Instant::now();
+    let values = &values;
     let host: IpAddr = values.text("host").parse().context("--host is not an IP address")?;
-    let accounts = Arc::new(accounts::parse(values.text("account"))?);
-    accounts::check_exposure(&accounts, host, values.switch("allow-public-development-key")?)?;
     let folder = DataFolder::prepare(values)?;
+    let accounts = LiveAccounts::new(accounts::gather(values, host, &folder.path)?);
 
     let listeners = listen(values, host).await?;
     let endpoints = listeners.iter().map(Endpoint::of).collect::<anyhow::Result<Vec<_>>>()?;
@@ -66,10 +67,14 @@ async fn serve(values: &Values) -> anyhow::Result<()> {
     for listener in listeners {
         serving.spawn(frontend.clone().serve(listener, stopped.clone()));
     }
-    let controlling = control::listen(&folder.path, engine.clone(), stopped)?;
+    let controlling = control::listen(
+        &folder.path,
+        controlled(values, host, &folder, engine.clone(), accounts.clone()),
+        stopped,
+    )?;
     let banner = Banner {
         endpoints,
-        accounts: &accounts,
+        accounts: &accounts.current(),
         data_dir: &folder.path,
         ephemeral: folder.temporary.is_some(),
         seconds: started.elapsed().as_secs_f64(),
@@ -84,6 +89,23 @@ async fn serve(values: &Values) -> anyhow::Result<()> {
     controlling.await.context("the control socket failed")?;
     engine.close().await;
     Ok(())
+}
+
+/// What `tavola` commands can do to this server.
+fn controlled(
+    values: &Arc<Values>,
+    host: IpAddr,
+    folder: &DataFolder,
+    engine: Arc<LocalEngine>,
+    accounts: Arc<LiveAccounts>,
+) -> Controlled {
+    let (values, data_dir) = (values.clone(), folder.path.clone());
+    let reload_accounts = move || {
+        accounts.replace(accounts::gather(&values, host, &data_dir)?);
+        tracing::info!("accounts reloaded");
+        Ok(())
+    };
+    Controlled { engine, reload_accounts: Box::new(reload_accounts) }
 }
 
 /// Opens every port that the settings ask for.

@@ -1,0 +1,193 @@
+//! `tavola account …` and `tavola sas`: what people do in a portal, on the command line.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tavola_auth::{
+    Account, AccountSas, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, KeyLimit, ServiceSas, StorageService,
+    sign_account_sas, sign_service_sas,
+};
+use tavola_model::{Clock as _, DateTime, SystemClock};
+use tavola_service::{Chance as _, SystemChance};
+
+use crate::account_file::AccountFile;
+use crate::settings::Values;
+use crate::{accounts, control};
+
+/// Bytes of a new key, as the real service makes them.
+const KEY_BYTES: usize = 64;
+
+/// Adds an account, with a fresh key unless one is given.
+pub fn add(data_dir: &Path, name: &str, key: Option<&str>) -> anyhow::Result<()> {
+    let key = key.map_or_else(fresh_key, str::to_owned);
+    AccountFile::change(data_dir, |file| file.add(name, key.clone()))?;
+    println!("Account {name} added. Its key, which is shown only here:\n\n  {key}\n");
+    tell_server(data_dir)
+}
+
+/// Lists the accounts of the data folder.
+pub fn list(data_dir: &Path) -> anyhow::Result<()> {
+    let file = AccountFile::read(data_dir)?;
+    let mut any = false;
+    for (name, keys) in file.list() {
+        println!("{name}  {keys} {}", if keys == 1 { "key" } else { "keys" });
+        any = true;
+    }
+    if !any {
+        println!(
+            "No accounts in {} (those of --account and the development account are not kept there).",
+            data_dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// Gives an account a new first key; the old first key stays valid as its second.
+pub fn rotate(data_dir: &Path, name: &str, key: Option<&str>) -> anyhow::Result<()> {
+    let key = key.map_or_else(fresh_key, str::to_owned);
+    AccountFile::change(data_dir, |file| file.rotate(name, key.clone()))?;
+    println!(
+        "Account {name} has a new key; the one before stays valid until the next rotation.\n\n  {key}\n"
+    );
+    tell_server(data_dir)
+}
+
+/// Removes an account. Its tables stay in the data folder.
+pub fn remove(data_dir: &Path, name: &str) -> anyhow::Result<()> {
+    AccountFile::change(data_dir, |file| file.remove(name))?;
+    println!("Account {name} removed; its data stays.");
+    tell_server(data_dir)
+}
+
+fn tell_server(data_dir: &Path) -> anyhow::Result<()> {
+    match control::ask(data_dir, "accounts reload")? {
+        Some(_) => println!("The running server knows."),
+        None => println!("No server is running on {}; the next one will know.", data_dir.display()),
+    }
+    Ok(())
+}
+
+fn fresh_key() -> String {
+    let mut bytes = Vec::with_capacity(KEY_BYTES);
+    while bytes.len() < KEY_BYTES {
+        bytes.extend_from_slice(&SystemChance.bytes());
+    }
+    STANDARD.encode(bytes)
+}
+
+/// The limits of a SAS as the command line gives them; empty means not given.
+#[derive(Default)]
+pub struct SasRequest {
+    /// The account that signs.
+    pub account: String,
+    /// A table, for a SAS on just that; else an account SAS.
+    pub table: String,
+    /// Permission letters.
+    pub permissions: String,
+    /// Time or duration from now.
+    pub expiry: String,
+    /// Time.
+    pub start: String,
+    /// Address or range.
+    pub ip: String,
+    /// Refuse plain HTTP.
+    pub https_only: bool,
+    /// Stored access policy.
+    pub policy: String,
+    /// `PARTITION` or `PARTITION/ROW`.
+    pub from: String,
+    /// `PARTITION` or `PARTITION/ROW`.
+    pub to: String,
+    /// Services of an account SAS.
+    pub services: String,
+    /// Resource types of an account SAS.
+    pub resource_types: String,
+    /// Print a connection string with this table endpoint, not the bare token.
+    pub endpoint: String,
+}
+
+/// Prints a SAS, or a connection string with one.
+pub fn sas(values: &Values, request: &SasRequest) -> anyhow::Result<()> {
+    let account = find_account(values, &request.account)?;
+    let now = SystemClock.now();
+    let start = (!request.start.is_empty()).then(|| time(&request.start, now)).transpose()?;
+    let expiry = (!request.expiry.is_empty()).then(|| time(&request.expiry, now)).transpose()?;
+    if expiry.is_none() && request.policy.is_empty() {
+        bail!("a SAS needs --expiry (7d, 12h, 30m or a time), or --policy");
+    }
+    let protocol = if request.https_only { "https" } else { "" };
+    let token = if request.table.is_empty() {
+        let sas = AccountSas {
+            services: &request.services,
+            resource_types: &request.resource_types,
+            permissions: &request.permissions,
+            start,
+            expiry,
+            ip: &request.ip,
+            protocol,
+            ..AccountSas::default()
+        };
+        sign_account_sas(&account, &sas)
+    } else {
+        let keys = KeyLimit { start: bound(&request.from), end: bound(&request.to) };
+        let sas = ServiceSas {
+            resource: &request.table,
+            permissions: &request.permissions,
+            start,
+            expiry,
+            ip: &request.ip,
+            protocol,
+            policy_id: &request.policy,
+            keys,
+            ..ServiceSas::default()
+        };
+        sign_service_sas(&account, StorageService::Table, &sas)
+    };
+    let token = token.map_err(|error| anyhow::anyhow!("these limits make no SAS: {error}"))?;
+    if request.endpoint.is_empty() {
+        println!("{token}");
+    } else {
+        println!("TableEndpoint={};SharedAccessSignature={token}", request.endpoint);
+    }
+    Ok(())
+}
+
+/// An account of the settings, of the data folder, or the development account.
+fn find_account(values: &Values, name: &str) -> anyhow::Result<Account> {
+    let name = if name.is_empty() { DEVELOPMENT_ACCOUNT } else { name };
+    let configured = accounts::parse(values.text("account"))?;
+    if let Some(account) = configured.into_iter().find(|account| account.name().as_str() == name) {
+        return Ok(account);
+    }
+    let file = AccountFile::read(&PathBuf::from(values.text("data")))?;
+    let key = match file.first_key(name) {
+        Some(key) => key.to_owned(),
+        None if name == DEVELOPMENT_ACCOUNT => DEVELOPMENT_KEY.to_owned(),
+        None => bail!("there is no account {name} in the settings or the data folder"),
+    };
+    Account::parse(&format!("{name}:{key}")).context("cannot use the account")
+}
+
+/// A time, or a duration from now: `7d`, `12h`, `30m`.
+fn time(text: &str, now: DateTime) -> anyhow::Result<DateTime> {
+    let unit = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    for (suffix, seconds) in unit {
+        if let Some(count) = text.strip_suffix(suffix).and_then(|count| count.parse::<u64>().ok()) {
+            return now.plus_seconds(count.saturating_mul(seconds)).context("that is too far away");
+        }
+    }
+    DateTime::parse(text).with_context(|| format!("{text} is neither a duration (7d, 12h, 30m) nor a time"))
+}
+
+/// `PARTITION` or `PARTITION/ROW`: a slash cannot be in a key.
+fn bound(text: &str) -> Option<(String, Option<String>)> {
+    if text.is_empty() {
+        return None;
+    }
+    Some(match text.split_once('/') {
+        Some((partition, row)) => (partition.to_owned(), Some(row.to_owned())),
+        None => (text.to_owned(), None),
+    })
+}
