@@ -1,0 +1,43 @@
+//! Load and comparison: how fast the server is beside what bounds it and beside what it replaces.
+//!
+//! Absolute times on shared machines mean little, so contestants take turns in short rounds and what counts is
+//! the ratio of one round to the next, with its spread. The load generator has its own cores where there are
+//! two or more, and every contestant has the others, so each gets the same share in every round.
+//!
+//! Read in this order: `cores` and `process` start contestants; `endpoint`, `dataset` and `work` make requests;
+//! `connection` and `load` send them; `compare` takes turns; `suite` lists what is compared with which target.
+
+mod cores;
+mod process;
+
+mod dataset;
+mod endpoint;
+mod work;
+
+mod connection;
+mod load;
+mod walk;
+
+mod azurite;
+mod disk;
+mod engine;
+mod floor;
+mod tavola;
+
+mod compare;
+mod report;
+mod suite;
+mod suite_lines;
+
+mod growth;
+mod instructions;
+mod single;
+
+pub use floor::{FloorOptions, floor};
+pub use growth::{GrowthOptions, growth};
+pub use instructions::instructions;
+pub use single::{SingleOptions, single};
+pub use suite::{Extent, compare};
+
+/// Whatever stopped a run; shown to a person.
+pub type AnyError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,102 @@
+//! `tavola-bench`: how fast the server is, beside what bounds it and what it replaces.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use tavola_bench::{
+    AnyError, Extent, FloorOptions, GrowthOptions, SingleOptions, compare, floor, growth, instructions,
+    single,
+};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match run(&command().get_matches()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tavola-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(matches: &ArgMatches) -> Result<(), AnyError> {
+    match matches.subcommand() {
+        Some(("compare", inner)) => {
+            let extent = if inner.get_flag("quick") { Extent::Quick } else { Extent::Full };
+            compare(extent, &text(inner, "only"))
+        }
+        Some(("growth", inner)) => {
+            let mut rows = Vec::new();
+            for part in text(inner, "rows").split(',') {
+                rows.push(part.trim().parse::<u64>()?);
+            }
+            rows.sort_unstable();
+            growth(&GrowthOptions { rows, ..GrowthOptions::default() })
+        }
+        Some(("instructions", _)) => instructions(),
+        Some(("run", inner)) => single(&SingleOptions {
+            work: text(inner, "work"),
+            rows: number(inner, "rows"),
+            connections: usize::try_from(number(inner, "connections"))?,
+            period: Duration::from_secs(number(inner, "seconds")),
+            per_second: match number(inner, "rate") {
+                0 => None,
+                rate => Some(u32::try_from(rate)?),
+            },
+        }),
+        Some(("floor", inner)) => floor(&FloorOptions {
+            answer: text(inner, "answer").into(),
+            ready_file: text(inner, "ready-file").into(),
+        }),
+        _ => unreachable!("clap asks for one of the subcommands"),
+    }
+}
+
+fn text(matches: &ArgMatches, name: &str) -> String {
+    matches.get_one::<String>(name).cloned().unwrap_or_default()
+}
+
+fn number(matches: &ArgMatches, name: &str) -> u64 {
+    matches.get_one::<u64>(name).copied().unwrap_or_default()
+}
+
+fn command() -> Command {
+    let option = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).default_value(default).help(help)
+    };
+    let count = |name, default, help| option(name, default, help).value_parser(value_parser!(u64));
+    Command::new("tavola-bench")
+        .about("How fast the server is, beside what bounds it and what it replaces")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("compare")
+                .about("Everything side by side, with targets")
+                .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("about two minutes"))
+                .arg(option("only", "", "only the lines whose name contains this")),
+        )
+        .subcommand(
+            Command::new("growth")
+                .about("Start, memory, point read, insert and page on tables of several sizes")
+                .arg(option("rows", "1000,1000000", "rows of each table, separated by commas")),
+        )
+        .subcommand(Command::new("instructions").about("Instructions for each kind of request, by callgrind"))
+        .subcommand(
+            Command::new("run")
+                .about("One kind of work on our server alone")
+                .arg(Arg::new("work").required(true).help("point-read, insert, batch, page, …"))
+                .arg(count("rows", "10000", "rows of the table"))
+                .arg(count("connections", "64", "connections"))
+                .arg(count("seconds", "10", "how long"))
+                .arg(count("rate", "0", "requests a second; 0 for as many as are answered")),
+        )
+        .subcommand(
+            Command::new("floor")
+                .hide(true)
+                .arg(Arg::new("answer").long("answer").required(true))
+                .arg(Arg::new("ready-file").long("ready-file").required(true)),
+        )
+}
