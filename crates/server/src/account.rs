@@ -14,7 +14,7 @@ use tavola_service::{Chance as _, SystemChance};
 
 use crate::account_file::AccountFile;
 use crate::settings::Values;
-use crate::{accounts, control};
+use crate::{accounts, control, maintain};
 
 /// Bytes of a new key, as the real service makes them.
 const KEY_BYTES: usize = 64;
@@ -22,6 +22,7 @@ const KEY_BYTES: usize = 64;
 /// Adds an account, with a fresh key unless one is given.
 pub fn add(data_dir: &Path, name: &str, key: Option<&str>) -> anyhow::Result<()> {
     let key = key.map_or_else(fresh_key, str::to_owned);
+    maintain::make_folder(data_dir)?;
     AccountFile::change(data_dir, |file| file.add(name, key.clone()))?;
     println!("Account {name} added. Its key, which is shown only here:\n\n  {key}\n");
     tell_server(data_dir)
@@ -111,7 +112,7 @@ pub struct SasRequest {
 /// Prints a SAS, or a connection string with one.
 pub fn sas(values: &Values, request: &SasRequest) -> anyhow::Result<()> {
     let account = find_account(values, &request.account)?;
-    let now = SystemClock.now();
+    let now = whole_seconds(SystemClock.now());
     let start = (!request.start.is_empty()).then(|| time(&request.start, now)).transpose()?;
     let expiry = (!request.expiry.is_empty()).then(|| time(&request.expiry, now)).transpose()?;
     if expiry.is_none() && request.policy.is_empty() {
@@ -179,6 +180,12 @@ fn time(text: &str, now: DateTime) -> anyhow::Result<DateTime> {
         }
     }
     DateTime::parse(text).with_context(|| format!("{text} is neither a duration (7d, 12h, 30m) nor a time"))
+}
+
+/// Tokens name their times to the second.
+fn whole_seconds(time: DateTime) -> DateTime {
+    let text = time.to_text_7_digits();
+    DateTime::parse(&text[..19]).unwrap_or(time)
 }
 
 /// `PARTITION` or `PARTITION/ROW`: a slash cannot be in a key.

@@ -9,6 +9,15 @@ use tavola_model::SystemClock;
 
 use crate::control;
 
+/// Makes an empty data folder where there is nothing yet.
+pub fn make_folder(data_dir: &Path) -> anyhow::Result<()> {
+    let is_new = std::fs::read_dir(data_dir).map_or(true, |mut entries| entries.next().is_none());
+    if is_new {
+        drop(LocalEngine::open(LocalSettings::new(data_dir), Arc::new(SystemClock))?);
+    }
+    Ok(())
+}
+
 /// Checks every stored row of a folder.
 pub fn verify(data_dir: &Path) -> anyhow::Result<()> {
     if !data_dir.exists() {
