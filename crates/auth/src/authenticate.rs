@@ -45,6 +45,7 @@ pub struct RequestHead<'a> {
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub(crate) account: AccountName,
+    pub(crate) service: StorageService,
     pub(crate) rights: Rights,
 }
 
@@ -127,7 +128,7 @@ pub fn authenticate(
             None => return Err(no_credentials(head.headers)),
         }
     };
-    Ok(Caller { account: account.name().clone(), rights })
+    Ok(Caller { account: account.name().clone(), service, rights })
 }
 
 fn check_authorization(

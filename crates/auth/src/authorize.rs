@@ -12,15 +12,17 @@ use tavola_model::{
     ServiceError, SignedIdentifier, TableName,
 };
 
-use crate::KeyLimit;
 use crate::authenticate::{
     AccountSasRights, Caller, Rights, ServiceSasRights, TokenLimits, check_times, failed,
 };
+use crate::queue_rights::{QueueNeed, queue_need};
+use crate::{KeyLimit, StorageService};
 
 /// A command that may be executed for an account, on the keys inside the limit.
 #[derive(Clone, Debug)]
 pub struct Permitted {
     account: AccountName,
+    service: StorageService,
     command: Command,
     key_limit: Option<KeyLimit>,
 }
@@ -31,6 +33,11 @@ impl Permitted {
         &self.command
     }
 
+    /// The service that was asked.
+    pub fn service(&self) -> StorageService {
+        self.service
+    }
+
     /// Account, command and the keys it may see; writes were already held against these.
     pub fn into_parts(self) -> (AccountName, Command, Option<KeyLimit>) {
         (self.account, self.command, self.key_limit)
@@ -39,7 +46,11 @@ impl Permitted {
     /// Permits anything, for tests of the layers below.
     #[cfg(feature = "testing")]
     pub fn unchecked_for_test(account: AccountName, command: Command, key_limit: Option<KeyLimit>) -> Self {
-        Self { account, command, key_limit }
+        let service = match command {
+            Command::Queue(_) => StorageService::Queue,
+            _ => StorageService::Table,
+        };
+        Self { account, service, command, key_limit }
     }
 }
 
@@ -66,7 +77,7 @@ pub fn authorize(
             rights.key_limit.clone()
         }
     };
-    Ok(Permitted { account: caller.account.clone(), command, key_limit })
+    Ok(Permitted { account: caller.account.clone(), service: caller.service, command, key_limit })
 }
 
 /// What an operation needs of a token.
@@ -87,10 +98,12 @@ enum Need<'a> {
     Write(&'a TableName, &'a EntityWrite),
     /// Writing several.
     Transact(&'a TableName, &'a [EntityWrite]),
+    /// Something of the queue service.
+    Queue(QueueNeed<'a>),
 }
 
 /// Permission letters: one of them is enough.
-type Letters = &'static str;
+pub(crate) type Letters = &'static str;
 
 /// Every letter that opens entities.
 const ENTITY_LETTERS: Letters = "raud";
@@ -109,6 +122,7 @@ fn need(command: &Command) -> Need<'_> {
         Command::ProbeTable(table, _) => Need::Probe(table),
         Command::WriteEntity(table, write) => Need::Write(table, write),
         Command::TransactEntities(transaction) => Need::Transact(&transaction.table, &transaction.writes),
+        Command::Queue(command) => Need::Queue(queue_need(command)),
     }
 }
 
@@ -131,7 +145,8 @@ fn check_preflight(command: &Command) -> Result<(), ServiceError> {
         | Need::Read(..)
         | Need::Probe(_)
         | Need::Write(..)
-        | Need::Transact(..) => Err(ErrorCode::AuthorizationFailure.into()),
+        | Need::Transact(..)
+        | Need::Queue(_) => Err(ErrorCode::AuthorizationFailure.into()),
     }
 }
 
@@ -170,6 +185,11 @@ fn check_account_sas(rights: &AccountSasRights, command: &Command) -> Result<(),
             check_type('o')?;
             check_writes(&rights.permissions, None, writes)
         }
+        Need::Queue(need) => {
+            let (letter, letters) = need.account_sas.ok_or(ErrorCode::AuthorizationFailure)?;
+            check_type(letter)?;
+            check_any(&rights.permissions, letters)
+        }
     }
 }
 
@@ -205,6 +225,13 @@ fn check_service_sas(
         Need::Transact(table, writes) => {
             check_table(table)?;
             check_writes(&permissions, rights.key_limit.as_ref(), writes)
+        }
+        Need::Queue(need) => {
+            let (queue, letters) = need.service_sas.ok_or(ErrorCode::AuthorizationFailure)?;
+            if queue.as_str() != rights.resource {
+                return Err(ErrorCode::AuthorizationFailure.into());
+            }
+            check_any(&permissions, letters)
         }
     }
 }

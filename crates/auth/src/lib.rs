@@ -16,6 +16,7 @@ mod authenticate;
 mod authorize;
 mod key_limit;
 mod query;
+mod queue_rights;
 mod sas;
 mod shared_key;
 mod sign;

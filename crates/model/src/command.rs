@@ -1,9 +1,9 @@
-//! What can be asked of the table service. A command is complete and valid: names, keys, values and
+//! What can be asked of the services; `queue_command.rs` has the queue service's part. A command is complete and valid: names, keys, values and
 //! filters were checked when it was decoded.
 
 use crate::{
-    EntityKey, EntityToken, EtagCondition, Filter, Properties, ServiceError, ServicePropertiesPatch,
-    SignedIdentifier, TableName,
+    EntityKey, EntityToken, EtagCondition, Filter, Properties, QueueCommand, QueueName, ServiceError,
+    ServicePropertiesPatch, SignedIdentifier, TableName,
 };
 
 /// A request, understood.
@@ -27,6 +27,7 @@ pub enum Command {
     /// A request that is refused for what it holds, but only where its table exists: the service looks for the
     /// table first, and answers `TableNotFound` without having judged the rest.
     ProbeTable(TableName, ServiceError),
+    Queue(QueueCommand),
 }
 
 impl Command {
@@ -48,6 +49,7 @@ impl Command {
             | Command::QueryEntities(_)
             | Command::GetEntity(_)
             | Command::ProbeTable(..) => false,
+            Command::Queue(command) => command.writes(),
         }
     }
 }
@@ -78,7 +80,14 @@ impl Command {
             },
             Command::TransactEntities(_) => "EntityGroupTransaction",
             Command::ProbeTable(..) => "RefusedOnTable",
+            Command::Queue(command) => command.name(),
         }
+    }
+
+    /// The table or queue it names, if it names one.
+    pub fn resource(&self) -> Option<&str> {
+        let queue = if let Command::Queue(command) = self { command.queue() } else { None };
+        queue.map(QueueName::as_str).or_else(|| self.table().map(TableName::as_str))
     }
 
     /// The table it names, if it names one.
@@ -98,7 +107,8 @@ impl Command {
             | Command::GetServiceProperties
             | Command::SetServiceProperties(_)
             | Command::GetServiceStats
-            | Command::PreflightRequest(_) => None,
+            | Command::PreflightRequest(_)
+            | Command::Queue(_) => None,
         }
     }
 }

@@ -42,6 +42,7 @@ error_codes! {
     CommandsInBatchActOnDifferentPartitions = "All commands in a batch must operate on same entity group.",
     CorsPreflightFailure = "CORS not enabled or no matching rule found for this request.",
     DuplicatePropertiesSpecified = "A property is specified more than one time.",
+    EmptyMetadataKey = "The key for one of the metadata key-value pairs is empty.",
     EntityAlreadyExists = "The specified entity already exists.",
     EntityTooLarge = "The entity is larger than the maximum size permitted.",
     HostInformationNotPresent = "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line.",
@@ -51,6 +52,7 @@ error_codes! {
     InvalidHeaderValue = "The value for one of the HTTP headers is not in the correct format.",
     InvalidHttpVerb = "The HTTP verb specified is invalid - it is not recognized by the server.",
     InvalidInput = "One of the request inputs is not valid.",
+    InvalidMetadata = "The metadata specified is invalid. It has characters that are not permitted.",
     InvalidQueryParameterValue = "Value for one of the query parameters specified in the request URI is invalid.",
     InvalidResourceName = "The specifed resource name contains invalid characters.",
     InvalidUri = "The requested URI does not represent any resource on the server.",
@@ -59,17 +61,25 @@ error_codes! {
     JsonFormatNotSupported = "JSON format is not supported.",
     KeyValueTooLarge = "The key value is larger than the maximum size permitted.",
     MediaTypeNotSupported = "None of the provided media types are supported",
+    MessageNotFound = "The specified message does not exist.",
+    MetadataTooLarge = "The size of the specified metadata exceeds the maximum size permitted.",
     MethodNotAllowed = "The requested method is not allowed on the specified resource.",
     MissingContentLengthHeader = "The Content-Length header was not specified.",
     MissingRequiredHeader = "An HTTP header that's mandatory for this request is not specified.",
+    MissingRequiredQueryParameter = "A query parameter that's mandatory for this request is not specified.",
     NoAuthenticationInformation = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
     NotImplemented = "The requested operation is not implemented on the specified resource.",
     OperationTimedOut = "Operation could not be completed within the specified time.",
     OutOfRangeInput = "The specified resource name length is not within the permissible limits.",
+    OutOfRangeQueryParameterValue = "One of the query parameters specified in the request URI is outside the permissible range.",
+    PopReceiptMismatch = "The specified pop receipt did not match the pop receipt for a dequeued message.",
     PropertiesNeedValue = "The values are not specified for all properties in the entity.",
     PropertyNameInvalid = "The property name is invalid.",
     PropertyNameTooLong = "The property name exceeds the maximum allowed length (255).",
     PropertyValueTooLarge = "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
+    QueueAlreadyExists = "The specified queue already exists.",
+    QueueBeingDeleted = "The specified queue is being deleted.",
+    QueueNotFound = "The specified queue does not exist.",
     RequestBodyTooLarge = "The request body is too large and exceeds the maximum permissible limit.",
     RequestUrlFailedToParse = "The url in the request could not be parsed.",
     ResourceNotFound = "The specified resource does not exist.",
@@ -78,6 +88,7 @@ error_codes! {
     TableBeingDeleted = "The specified table is being deleted. Try operation later.",
     TableNotFound = "The table specified does not exist.",
     TooManyProperties = "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
+    UnsupportedHttpVerb = "The resource doesn't support specified Http Verb.",
     UpdateConditionNotSatisfied = "The update condition specified in the request was not satisfied.",
     WriteOperationsNotAllowed = "Write operations are not allowed.",
     XMethodIncorrectCount = "The X-HTTP-Method header was specified more than once.",
@@ -95,6 +106,8 @@ pub struct ServiceError {
     pub message: Cow<'static, str>,
     /// Zero-based index of the failing operation of an entity group transaction.
     pub index: Option<usize>,
+    /// Further elements of the body, where the form of the error has room for them: names and texts, in order.
+    pub details: Vec<(&'static str, String)>,
     /// What went wrong underneath; for the log only.
     #[source]
     pub cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
@@ -103,12 +116,12 @@ pub struct ServiceError {
 impl ServiceError {
     /// The code with the text of the service.
     pub fn new(code: ErrorCode) -> Self {
-        Self { code, message: Cow::Borrowed(code.message()), index: None, cause: None }
+        Self::with_message(code, code.message())
     }
 
     /// The code with a text of its own.
     pub fn with_message(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), index: None, cause: None }
+        Self { code, message: message.into(), index: None, details: Vec::new(), cause: None }
     }
 
     /// `InvalidInput` with the text that the service uses for bodies it cannot read.
@@ -120,6 +133,13 @@ impl ServiceError {
     #[must_use]
     pub fn at_operation(mut self, index: usize) -> Self {
         self.index = Some(index);
+        self
+    }
+
+    /// Adds an element to the body.
+    #[must_use]
+    pub fn with_detail(mut self, name: &'static str, text: impl Into<String>) -> Self {
+        self.details.push((name, text.into()));
         self
     }
 

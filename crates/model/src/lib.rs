@@ -27,6 +27,8 @@ mod limits;
 mod name;
 mod outcome;
 mod properties;
+mod queue;
+mod queue_command;
 mod service_properties;
 mod value;
 
@@ -50,6 +52,11 @@ pub use outcome::{
     EntityPage, Outcome, PlanKind, PlanReport, PreflightAllowed, ServiceStats, TablePage, WriteOutcome,
 };
 pub use properties::{Properties, PropertiesBuilder, Property, validate_property_name};
+pub use queue::{Message, MessageHold, MessageId, Metadata, PopReceipt, QueueName};
+pub use queue_command::{
+    GetMessages, ListQueues, ListedQueue, MessageRef, PeekMessages, PutMessage, QueueCommand, QueueOutcome,
+    QueuePage, QueueWas, UpdateMessage,
+};
 pub use service_properties::{
     CorsRule, Logging, Metrics, RetentionPolicy, ServiceProperties, ServicePropertiesPatch,
 };

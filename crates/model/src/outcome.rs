@@ -1,8 +1,8 @@
 //! What a command gave when it succeeded.
 
 use crate::{
-    DateTime, EntityKey, EntityToken, Etag, ServiceProperties, SignedIdentifier, StoredEntity, TableName,
-    TableToken,
+    DateTime, EntityKey, EntityToken, Etag, QueueOutcome, ServiceProperties, SignedIdentifier, StoredEntity,
+    TableName, TableToken,
 };
 
 /// The result of a command.
@@ -23,6 +23,7 @@ pub enum Outcome {
     EntityFetched(StoredEntity),
     EntityWritten(WriteOutcome),
     EntitiesTransacted(Vec<WriteOutcome>),
+    Queue(QueueOutcome),
 }
 
 /// One page of tables.

@@ -76,6 +76,7 @@ fn encode_outcome(reply: &Reply, form: &Form, outcome: &Outcome, now: DateTime, 
             let batch = form.batch.as_ref().expect("a transaction comes from a batch");
             accepted(batch_out::written(&batch.parts, form_table(form), outcomes, now, ids))
         }
+        Outcome::Queue(_) => unreachable!("an outcome of the queue service is encoded by queue::encode"),
     }
 }
 

@@ -17,20 +17,26 @@ pub fn status(code: ErrorCode) -> StatusCode {
     match code {
         CommandsInBatchActOnDifferentPartitions
         | DuplicatePropertiesSpecified
+        | EmptyMetadataKey
         | EntityTooLarge
         | HostInformationNotPresent
         | InvalidDuplicateRow
         | InvalidHeaderValue
         | InvalidHttpVerb
         | InvalidInput
+        | InvalidMetadata
         | InvalidQueryParameterValue
         | InvalidResourceName
         | InvalidUri
         | InvalidValueType
         | InvalidXmlDocument
         | KeyValueTooLarge
+        | MetadataTooLarge
         | MissingRequiredHeader
+        | MissingRequiredQueryParameter
         | OutOfRangeInput
+        | OutOfRangeQueryParameterValue
+        | PopReceiptMismatch
         | PropertiesNeedValue
         | PropertyNameInvalid
         | PropertyNameTooLong
@@ -50,9 +56,15 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | AuthorizationSourceIPMismatch
         | CorsPreflightFailure
         | WriteOperationsNotAllowed => StatusCode::FORBIDDEN,
-        AccountNotFound | ResourceNotFound | TableNotFound => StatusCode::NOT_FOUND,
-        MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        EntityAlreadyExists | TableAlreadyExists | TableBeingDeleted => StatusCode::CONFLICT,
+        AccountNotFound | MessageNotFound | QueueNotFound | ResourceNotFound | TableNotFound => {
+            StatusCode::NOT_FOUND
+        }
+        MethodNotAllowed | UnsupportedHttpVerb => StatusCode::METHOD_NOT_ALLOWED,
+        EntityAlreadyExists
+        | QueueAlreadyExists
+        | QueueBeingDeleted
+        | TableAlreadyExists
+        | TableBeingDeleted => StatusCode::CONFLICT,
         MissingContentLengthHeader => StatusCode::LENGTH_REQUIRED,
         UpdateConditionNotSatisfied => StatusCode::PRECONDITION_FAILED,
         RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,

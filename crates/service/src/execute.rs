@@ -65,6 +65,7 @@ impl Service {
                 self.catalog.find_existing(account, &table).await?;
                 Err(refusal)
             }
+            Command::Queue(_) => Err(ErrorCode::NotImplemented.into()),
         }
     }
 
