@@ -5,6 +5,8 @@
 //! where none may stand that has come to agree.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -14,8 +16,27 @@ use crate::markers;
 use crate::programs::{root, run, server_binary, shared};
 use crate::step::{Outcome, Step, Tally};
 
-pub const TABLES: Step = Step { name: "recorded table sessions", run: tables };
-pub const TABLES_WRITE: Step = Step { name: "recorded table sessions, list renewed", run: tables_write };
+pub const TABLES: Step = Step { name: "recorded table sessions", run: || tables(Source::AsRecorded) };
+pub const TABLES_WRITE: Step =
+    Step { name: "recorded table sessions, list renewed", run: || tables_write(Source::AsRecorded) };
+pub const PREPARED: Step =
+    Step { name: "recorded table sessions, prepared", run: || tables(Source::Prepared) };
+pub const PREPARED_WRITE: Step =
+    Step { name: "recorded table sessions, prepared, list renewed", run: || tables_write(Source::Prepared) };
+
+/// Which requests the replayer is given.
+#[derive(Clone, Copy)]
+enum Source {
+    /// The recordings as they are.
+    AsRecorded,
+    /// The recordings without `m:type="Edm.String"` on `d:TableName` in Atom bodies, which says nothing. The
+    /// replayer gives every session tables of its own, but does not see a name behind that attribute, so with
+    /// it some seventy sessions share tables and differ whatever the server answers.
+    Prepared,
+}
+
+const TYPED_NAME: &str = r#"<d:TableName m:type=\"Edm.String\">"#;
+const UNTYPED_NAME: &str = "<d:TableName>";
 
 /// Percent of the sessions sent that must agree.
 const LENIENT_PERCENT_MIN: f64 = 97.0;
@@ -28,8 +49,8 @@ const HEADING: &str = "| session | first difference | reason |\n|---|---|---|";
 /// What `--write` puts where a person must write the reason.
 const UNEXPLAINED: &str = "unexplained";
 
-fn tables() -> Outcome {
-    let Ok(report) = replay_if_there()? else { return Ok(Tally::skip("../shared is not there")) };
+fn tables(source: Source) -> Outcome {
+    let Ok(report) = replay_if_there(source)? else { return Ok(Tally::skip("../shared is not there")) };
     let (listed, missing) = match listed() {
         Ok(listed) => (listed, None),
         Err(missing) => (BTreeMap::new(), Some(missing)),
@@ -41,8 +62,8 @@ fn tables() -> Outcome {
     Ok(tally)
 }
 
-fn tables_write() -> Outcome {
-    let Ok(report) = replay_if_there()? else { return Ok(Tally::skip("../shared is not there")) };
+fn tables_write(source: Source) -> Outcome {
+    let Ok(report) = replay_if_there(source)? else { return Ok(Tally::skip("../shared is not there")) };
     let path = root().join(DOCUMENT);
     let document = std::fs::read_to_string(&path).map_err(|error| format!("{DOCUMENT} ({error})"))?;
     let known = listed()?;
@@ -58,10 +79,16 @@ fn tables_write() -> Outcome {
 }
 
 /// The replayer's report; the inner error says that there is nothing to replay.
-fn replay_if_there() -> Result<Result<Value, String>, String> {
+fn replay_if_there(source: Source) -> Result<Result<Value, String>, String> {
     let (replayer, corpus) = match (shared("replay/replay.py"), shared("corpus/tables.jsonl")) {
         (Ok(replayer), Ok(corpus)) => (replayer, corpus),
         (Err(missing), _) | (_, Err(missing)) => return Ok(Err(missing)),
+    };
+    let corpus = match source {
+        Source::AsRecorded => corpus,
+        Source::Prepared => {
+            prepare(&corpus).map_err(|error| format!("cannot prepare the corpus ({error})"))?
+        }
     };
     let options = ServerOptions { binary: Some(server_binary()), ..ServerOptions::default() };
     let server = TestServer::start_with(&options).map_err(|error| error.to_string())?;
@@ -71,6 +98,13 @@ fn replay_if_there() -> Result<Result<Value, String>, String> {
     run(command.arg(corpus).arg("--report").arg(&report_path))?.check()?;
     let text = std::fs::read_to_string(&report_path).map_err(|error| error.to_string())?;
     serde_json::from_str(&text).map(Ok).map_err(|error| format!("the report is unreadable ({error})"))
+}
+
+fn prepare(corpus: &Path) -> io::Result<PathBuf> {
+    let prepared = root().join("target/corpus-tables-prepared.jsonl");
+    let text = std::fs::read_to_string(corpus)?;
+    std::fs::write(&prepared, text.replace(TYPED_NAME, UNTYPED_NAME))?;
+    Ok(prepared)
 }
 
 fn grade(report: &Value, listed: &BTreeMap<String, (usize, String)>) -> Outcome {

@@ -24,7 +24,9 @@ cargo xtask COMMAND
   rust                    format check, clippy and the tests of all crates
   deny                    licences and sources of dependencies
   docs [--write]          docs against code; --write renews the generated parts
-  corpus tables [--write] recorded exchanges of the real service; --write renews the list of differences
+  corpus tables [--prepared] [--write]
+                          recorded exchanges of the real service; --write renews the list of differences,
+                          --prepared sends table names in Atom in the form that the replayer can rename
   sdk                     the official Python and JavaScript clients
   crash                   kill -9 under load, twenty rounds and more
 
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
         ["docs", "--write"] => vec![rust::SERVER, docs::WRITE],
         ["corpus", "tables"] => vec![rust::SERVER, corpus::TABLES],
         ["corpus", "tables", "--write"] => vec![rust::SERVER, corpus::TABLES_WRITE],
+        ["corpus", "tables", "--prepared"] => vec![rust::SERVER, corpus::PREPARED],
+        ["corpus", "tables", "--prepared", "--write"] => vec![rust::SERVER, corpus::PREPARED_WRITE],
         ["sdk"] => vec![rust::SERVER, sdk::PYTHON, sdk::JAVASCRIPT],
         ["crash"] => vec![rust::SERVER, crash::KILLS],
         _ => {
