@@ -1,6 +1,6 @@
 //! How fast the embedded engine commits, gets and scans on this machine's disk.
 //!
-//! `cargo run --release -p tavola-engine-local --example commit_rate -- [seconds] [folder]`
+//! `cargo run --release -p tavola-engine-local --example commit_rate -- [seconds] [folder] [workers] [memtable MiB]`
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -14,6 +14,10 @@ use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId};
 use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_model::SystemClock;
 
+/// As in the server: the system's allocator keeps much of what the store gives back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const WRITERS: u64 = 64;
 const SPACE: SpaceId = SpaceId([1; 16]);
 const BODY_BYTES: usize = 1000;
@@ -26,10 +30,10 @@ async fn main() -> Result<(), AnyError> {
     let seconds = arguments.next().map_or(Ok(6), |text| text.parse())?;
     let folder = tempfile::tempdir_in(arguments.next().unwrap_or_else(|| ".".to_owned()))?;
     let mut settings = LocalSettings::new(folder.path().join("data"));
-    if let Ok(text) = std::env::var("WORKERS") {
+    if let Some(text) = arguments.next() {
         settings.worker_threads = text.parse()?;
     }
-    if let Ok(text) = std::env::var("MEMTABLE_MIB") {
+    if let Some(text) = arguments.next() {
         settings.memtable_bytes = text.parse::<u64>()? << 20;
     }
     let mut out = std::io::stdout().lock();
@@ -65,7 +69,7 @@ async fn main() -> Result<(), AnyError> {
             let mut state = reader + 1;
             for _ in 0..gets {
                 state = next_random(state);
-                let (partition, row) = wide_key(state % WRITERS, state / WRITERS % 1000);
+                let (partition, row) = wide_key(state % WRITERS, state / WRITERS % 300);
                 engine.get(SPACE, &partition, &row).await?.ok_or("row is missing")?;
             }
             Ok::<(), AnyError>(())
@@ -100,7 +104,7 @@ async fn write_for(
     engine: &Arc<LocalEngine>,
     period: Duration,
     spread: Spread,
-) -> Result<(u64, Vec<Duration>), AnyError> {
+) -> Result<(u64, Vec<u32>), AnyError> {
     let deadline = Instant::now() + period;
     let writers = (0..WRITERS).map(|writer| {
         let engine = engine.clone();
@@ -123,7 +127,7 @@ async fn write_for(
                 let mut decide =
                     |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
                 engine.transact(SPACE, &partition, &[&row], &mut decide).await?;
-                latencies.push(started.elapsed());
+                latencies.push(u32::try_from(started.elapsed().as_micros())?);
                 count += 1;
             }
             Ok::<_, AnyError>(latencies)
@@ -142,9 +146,9 @@ fn next_random(mut state: u64) -> u64 {
     state ^ (state << 17)
 }
 
-fn percentiles(mut latencies: Vec<Duration>) -> String {
+fn percentiles(mut latencies: Vec<u32>) -> String {
     latencies.sort();
-    let at = |thousandths: usize| latencies[(latencies.len() - 1) * thousandths / 1000].as_secs_f64() * 1e3;
+    let at = |thousandths: usize| f64::from(latencies[(latencies.len() - 1) * thousandths / 1000]) / 1e3;
     format!("p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms", at(500), at(990), at(999), at(1000))
 }
 

@@ -23,7 +23,7 @@ impl LocalSettings {
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
-            cache_bytes: 64 * MIB,
+            cache_bytes: 48 * MIB,
             memtable_bytes: 24 * MIB,
             disk_reserve_bytes: 256 * MIB,
             worker_threads: 3,
@@ -33,9 +33,13 @@ impl LocalSettings {
 
 const MIB: u64 = 1024 * 1024;
 
+/// Size of a table file. On a journalling file system a commit waits for the sync of a table file that is written
+/// at the same time, so files smaller than the store's default of 64 MiB shorten the longest commits; yet smaller
+/// ones cost more merging.
+pub(crate) const TABLE_BYTES: u64 = 32 * MIB;
 /// Journal bytes kept before spaces with old unwritten rows are made to write them out. It bounds the replay at
 /// the next start, and the memory of all spaces together: a row in memory is a row in a journal.
-pub(crate) const JOURNAL_BYTES_MAX: u64 = 192 * MIB;
+pub(crate) const JOURNAL_BYTES_MAX: u64 = 128 * MIB;
 /// Writes that may wait for their commit; more are refused.
 pub(crate) const WAITING_WRITES_MAX: usize = 16 * 1024;
 /// Bytes that may wait for their commit; more are refused.

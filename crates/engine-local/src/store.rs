@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
+use fjall::compaction::Leveled;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, Readable, Snapshot};
 use tavola_engine::{EngineError, SpaceId, StoredRow};
 use tavola_model::DateTime;
 
 use crate::folder::{DataFolder, OpenError, sync_folder};
-use crate::settings::{JOURNAL_BYTES_MAX, LocalSettings};
+use crate::settings::{JOURNAL_BYTES_MAX, LocalSettings, TABLE_BYTES};
 use crate::{journal, row};
 
 const META: &str = "meta";
@@ -151,7 +152,11 @@ impl Store {
 
     fn open_space(&self, id: SpaceId) -> Result<(), fjall::Error> {
         let memtable_bytes = self.memtable_bytes;
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes);
+        let options = || {
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(memtable_bytes)
+                .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
+        };
         let keyspace = self.database.keyspace(&id.to_string(), options)?;
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
         let space = Space { id, instance, keyspace, is_dropped: AtomicBool::new(false) };

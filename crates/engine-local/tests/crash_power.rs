@@ -95,7 +95,7 @@ fn end_of(journal: &Path) -> u64 {
     content(&fs::read(journal).unwrap()).len() as u64
 }
 
-/// Leaves of the unsynced bytes what a power cut might: all, a beginning, or some sectors with zeros between.
+/// Leaves of the unsynced bytes what a power cut might: all, a beginning, or all but some sectors.
 fn spoil(journal: &Path, unsynced: std::ops::Range<u64>, cut: u64, chance: &mut Chance) {
     let file = fs::File::options().write(true).open(journal).unwrap();
     let within = unsynced.start + chance.draw() % (unsynced.end - unsynced.start);
@@ -106,11 +106,13 @@ fn spoil(journal: &Path, unsynced: std::ops::Range<u64>, cut: u64, chance: &mut 
             file.set_len(within).unwrap();
             file.set_len(64 << 20).unwrap();
         }
-        _ => {
+        kind => {
+            // One lost sector leaves most of the batch readable; several leave hardly any of it.
+            let lost_one_in = if kind == 3 { 4 } else { u64::MAX };
             let mut at = unsynced.start;
             while at < unsynced.end {
                 let next = ((at / SECTOR + 1) * SECTOR).min(unsynced.end);
-                if chance.draw().is_multiple_of(4) {
+                if (at..next).contains(&within) || chance.draw().is_multiple_of(lost_one_in) {
                     file.write_all_at(&vec![0; usize::try_from(next - at).unwrap()], at).unwrap();
                 }
                 at = next;
