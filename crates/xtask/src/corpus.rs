@@ -14,15 +14,25 @@ use tavola_testkit::{ServerOptions, TestServer};
 
 use crate::markers;
 use crate::programs::{root, run, server_binary, shared};
-use crate::step::{Outcome, Step, Tally};
+use crate::step::{Outcome, Server, Step, Tally};
 
-pub const TABLES: Step = Step { name: "recorded table sessions", run: || tables(Source::AsRecorded) };
-pub const TABLES_WRITE: Step =
-    Step { name: "recorded table sessions, list renewed", run: || tables_write(Source::AsRecorded) };
-pub const PREPARED: Step =
-    Step { name: "recorded table sessions, prepared", run: || tables(Source::Prepared) };
-pub const PREPARED_WRITE: Step =
-    Step { name: "recorded table sessions, prepared, list renewed", run: || tables_write(Source::Prepared) };
+pub const TABLES: Step =
+    Step { name: "recorded table sessions", server: Server::Needed, run: || tables(Source::AsRecorded) };
+pub const TABLES_WRITE: Step = Step {
+    name: "recorded table sessions, list renewed",
+    server: Server::Needed,
+    run: || tables_write(Source::AsRecorded),
+};
+pub const PREPARED: Step = Step {
+    name: "recorded table sessions, prepared",
+    server: Server::Needed,
+    run: || tables(Source::Prepared),
+};
+pub const PREPARED_WRITE: Step = Step {
+    name: "recorded table sessions, prepared, list renewed",
+    server: Server::Needed,
+    run: || tables_write(Source::Prepared),
+};
 
 /// Which requests the replayer is given.
 #[derive(Clone, Copy)]

@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use crate::programs::{root, run, server_binary};
-use crate::step::{Outcome, Step, Tally};
+use crate::step::{Outcome, Server, Step, Tally};
 
-pub const KILLS: Step = Step { name: "crash test", run: kills };
+pub const KILLS: Step = Step { name: "crash test", server: Server::Needed, run: kills };
 
 fn kills() -> Outcome {
     let mut command = Command::new(root().join("target/release/tavola-crash"));

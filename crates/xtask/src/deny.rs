@@ -4,9 +4,9 @@
 use std::process::Command;
 
 use crate::programs::{cargo, root, run};
-use crate::step::{Outcome, Step, Tally};
+use crate::step::{Outcome, Server, Step, Tally};
 
-pub const LICENCES: Step = Step { name: "licences", run: licences };
+pub const LICENCES: Step = Step { name: "licences", server: Server::Unused, run: licences };
 
 const VERSION: &str = "0.20.2";
 

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use crate::markers;
 use crate::programs::{root, run, server_binary};
-use crate::step::{Outcome, Step, Tally};
+use crate::step::{Outcome, Server, Step, Tally};
 
-pub const CHECK: Step = Step { name: "docs against code", run: check };
-pub const WRITE: Step = Step { name: "docs renewed from code", run: write };
+pub const CHECK: Step = Step { name: "docs against code", server: Server::Needed, run: check };
+pub const WRITE: Step = Step { name: "docs renewed from code", server: Server::Needed, run: write };
 
 /// A part of a document that the server itself prints.
 struct Printed {

@@ -1,12 +1,12 @@
 //! Format, lints and the tests of all crates.
 
 use crate::programs::{cargo, run, server_binary};
-use crate::step::{Outcome, Step, Tally};
+use crate::step::{Outcome, Server, Step, Tally};
 
-pub const FORMAT: Step = Step { name: "format", run: format };
-pub const LINTS: Step = Step { name: "clippy", run: lints };
-pub const SERVER: Step = Step { name: "release build", run: server };
-pub const TESTS: Step = Step { name: "tests of all crates", run: tests };
+pub const FORMAT: Step = Step { name: "format", server: Server::Unused, run: format };
+pub const LINTS: Step = Step { name: "clippy", server: Server::Unused, run: lints };
+pub const SERVER: Step = Step { name: "release build", server: Server::Built, run: server };
+pub const TESTS: Step = Step { name: "tests of all crates", server: Server::Needed, run: tests };
 
 fn format() -> Outcome {
     run(&mut cargo(["fmt", "--all", "--check"]))?.check()?;

@@ -8,10 +8,10 @@ use std::process::Command;
 use tavola_testkit::{ServerOptions, TestServer};
 
 use crate::programs::{Finished, root, run, server_binary};
-use crate::step::{Outcome, Step, Tally};
+use crate::step::{Outcome, Server, Step, Tally};
 
-pub const PYTHON: Step = Step { name: "Python client", run: python };
-pub const JAVASCRIPT: Step = Step { name: "JavaScript client", run: javascript };
+pub const PYTHON: Step = Step { name: "Python client", server: Server::Needed, run: python };
+pub const JAVASCRIPT: Step = Step { name: "JavaScript client", server: Server::Needed, run: javascript };
 
 fn python() -> Outcome {
     let folder = root().join("tests/sdk/python");

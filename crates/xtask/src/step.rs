@@ -7,7 +7,18 @@ use std::time::Instant;
 #[derive(Clone, Copy)]
 pub struct Step {
     pub name: &'static str,
+    pub server: Server,
     pub run: fn() -> Outcome,
+}
+
+/// What a step has to do with the built server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    Unused,
+    /// The step builds it.
+    Built,
+    /// The step runs it, and must not take an old one for today's.
+    Needed,
 }
 
 /// What a step found; the text of an error says everything needed to mend it.
@@ -62,12 +73,13 @@ impl Tally {
 pub struct Run {
     total: Tally,
     is_ci: bool,
+    build_failed: bool,
 }
 
 impl Run {
     pub fn new() -> Self {
         let is_ci = std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false");
-        Self { total: Tally::default(), is_ci }
+        Self { total: Tally::default(), is_ci, build_failed: false }
     }
 
     /// Runs all steps, also after one has failed, and ends with the one line of counts.
