@@ -99,7 +99,12 @@ impl Run {
     fn one(&mut self, step: &Step) {
         println!("== {}", step.name);
         let started = Instant::now();
-        let tally = (step.run)().unwrap_or_else(|failure| Tally {
+        let outcome = match step.server {
+            Server::Needed if self.build_failed => Err("not run: the server was not built".to_owned()),
+            Server::Needed | Server::Built | Server::Unused => (step.run)(),
+        };
+        self.build_failed |= step.server == Server::Built && outcome.is_err();
+        let tally = outcome.unwrap_or_else(|failure| Tally {
             failed: 1,
             failures: vec![failure],
             ..Tally::default()
