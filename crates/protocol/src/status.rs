@@ -60,10 +60,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
             StatusCode::NOT_FOUND
         }
         MethodNotAllowed | UnsupportedHttpVerb => StatusCode::METHOD_NOT_ALLOWED,
-        EntityAlreadyExists
-        | QueueAlreadyExists
-        | QueueBeingDeleted
-        | TableAlreadyExists
+        EntityAlreadyExists | QueueAlreadyExists | QueueBeingDeleted | TableAlreadyExists
         | TableBeingDeleted => StatusCode::CONFLICT,
         MissingContentLengthHeader => StatusCode::LENGTH_REQUIRED,
         UpdateConditionNotSatisfied => StatusCode::PRECONDITION_FAILED,

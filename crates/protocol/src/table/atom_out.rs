@@ -7,10 +7,13 @@ use crate::edm_text;
 use crate::reply::Reply;
 use crate::table::link;
 use crate::table::select::Select;
-use crate::xml::escape;
+use crate::xml::{escape, escape_attribute};
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 const NAMESPACES: &str = "xmlns=\"http://www.w3.org/2005/Atom\" xmlns:d=\"http://schemas.microsoft.com/ado/2007/08/dataservices\" xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"";
+/// What a client that can read version 3.0 gets beside them, though nothing here is a place.
+const SPATIAL_NAMESPACES: &str =
+    " xmlns:georss=\"http://www.georss.org/georss\" xmlns:gml=\"http://www.opengis.net/gml\"";
 const SCHEME: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/scheme";
 
 /// A page of tables.
@@ -44,7 +47,7 @@ pub fn entities(
     let mut out = feed_start(reply, table.as_str(), now);
     for entity in entities {
         out.push_str("<entry m:etag=\"");
-        escape(&entity.etag().to_string(), &mut out);
+        escape_attribute(&entity.etag().to_string(), &mut out);
         out.push_str("\">");
         write_entity(reply, table, entity, select, now, &mut out);
         out.push_str("</entry>");
@@ -69,8 +72,8 @@ pub fn entity(
 
 fn feed_start(reply: &Reply, name: &str, now: DateTime) -> String {
     let mut out = format!("{DECLARATION}<feed xml:base=\"");
-    escape(&reply.base, &mut out);
-    out.push_str(&format!("\" {NAMESPACES}><id>"));
+    escape_attribute(&reply.base, &mut out);
+    out.push_str(&format!("\" {NAMESPACES}{}><id>", spatial_namespaces(reply)));
     escape(&reply.base, &mut out);
     out.push_str(&format!(
         "{name}</id><title type=\"text\">{name}</title><updated>{}</updated><link rel=\"self\" title=\"{name}\" href=\"{name}\" />",
@@ -79,13 +82,17 @@ fn feed_start(reply: &Reply, name: &str, now: DateTime) -> String {
     out
 }
 
+fn spatial_namespaces(reply: &Reply) -> &'static str {
+    if reply.data_service_version == "3.0" { SPATIAL_NAMESPACES } else { "" }
+}
+
 fn entry_start(reply: &Reply, etag: Option<Etag>) -> String {
     let mut out = format!("{DECLARATION}<entry xml:base=\"");
-    escape(&reply.base, &mut out);
-    out.push_str(&format!("\" {NAMESPACES}"));
+    escape_attribute(&reply.base, &mut out);
+    out.push_str(&format!("\" {NAMESPACES}{}", spatial_namespaces(reply)));
     if let Some(etag) = etag {
         out.push_str(" m:etag=\"");
-        escape(&etag.to_string(), &mut out);
+        escape_attribute(&etag.to_string(), &mut out);
         out.push('"');
     }
     out.push('>');
@@ -139,12 +146,12 @@ fn write_head(reply: &Reply, names: &EntryNames<'_>, now: DateTime, out: &mut St
     escape(&reply.base, out);
     escape(&names.edit, out);
     out.push_str("</id><category term=\"");
-    escape(&reply.account, out);
+    escape_attribute(&reply.account, out);
     out.push_str(&format!(
         ".{}\" scheme=\"{SCHEME}\" /><link rel=\"edit\" title=\"{}\" href=\"",
         names.set, names.set
     ));
-    escape(&names.edit, out);
+    escape_attribute(&names.edit, out);
     out.push_str(&format!(
         "\" /><title /><updated>{}</updated><author><name /></author><content type=\"application/xml\"><m:properties>",
         seconds(now)

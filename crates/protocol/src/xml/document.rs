@@ -98,14 +98,23 @@ pub fn resolve_reference(reference: &BytesRef<'_>) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Writes text with the characters escaped that XML needs.
+/// Writes the value of an attribute, in double quotes.
+pub fn escape_attribute(text: &str, out: &mut String) {
+    let mut pieces = text.split('"');
+    escape(pieces.next().unwrap_or_default(), out);
+    for piece in pieces {
+        out.push_str("&quot;");
+        escape(piece, out);
+    }
+}
+
+/// Writes text with the characters escaped that XML needs between elements; quotes stay as they are.
 pub fn escape(text: &str, out: &mut String) {
     for character in text.chars() {
         match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
             // XML 1.0 has no way to write these; the writer of the service puts references nevertheless.
             '\u{0}'..='\u{8}' | '\u{B}' | '\u{C}' | '\u{E}'..='\u{1F}' | '\u{FFFE}' | '\u{FFFF}' => {
                 out.push_str(&format!("&#x{:X};", u32::from(character)));
