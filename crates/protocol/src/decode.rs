@@ -108,6 +108,9 @@ pub fn decode(
         reply.check_format()?;
     }
     let query = Query::parse(request.query).ok_or(ErrorCode::InvalidInput)?;
+    if form.layer == Layer::Unresolved {
+        check_options(&query)?;
+    }
     if request.body.len() > BODY_BYTES_MAX {
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
@@ -168,6 +171,16 @@ pub fn decode(
         form.layer = Layer::OData;
     }
     Ok(command)
+}
+
+/// Refuses what OData has and tables have not, lest a client take unsorted entities for sorted ones
+/// (<https://learn.microsoft.com/rest/api/storageservices/query-operators-supported-for-the-table-service>).
+fn check_options(query: &Query<'_>) -> Result<(), ServiceError> {
+    const UNSUPPORTED: [&str; 4] = ["$expand", "$inlinecount", "$orderby", "$skip"];
+    if UNSUPPORTED.iter().any(|name| query.get(name).is_some()) {
+        return Err(ErrorCode::NotImplemented.into());
+    }
+    Ok(())
 }
 
 fn preflight(headers: &HeaderMap) -> Result<Command, ServiceError> {
