@@ -69,11 +69,16 @@ pub fn measure_growth(cores: &Cores, options: &GrowthOptions, report: &mut Repor
         let load = Load { requests_max, ..Load::closed(connections, options.period) };
         let all = take_turns_by_size(cores, options, &server, work, load)?;
         let Some((first, smallest)) = all.first() else { continue };
-        let smallest_rates = smallest.rates();
+        let (smallest_rates, smallest_cpu) = (smallest.rates(), smallest.cpu_micros());
         for (rows, series) in &all {
+            if rows == first {
+                continue;
+            }
+            let work = format!("growth: {name} at {rows} rows");
             let range = Range::of_ratios(&series.rates(), &smallest_rates);
-            let bound = if rows == first { Bound::None } else { Bound::AtLeast(0.9) };
-            report.check(&format!("growth: {name} at {rows} rows"), &format!("× at {first}"), range, bound);
+            report.check(&work, &format!("× at {first}, requests/s"), range, Bound::AtLeast(0.9));
+            let range = Range::of_ratios(&smallest_cpu, &series.cpu_micros());
+            report.check(&work, &format!("× at {first}, requests per CPU second"), range, Bound::None);
         }
         for (rows, series) in all {
             report.add_series(&format!("{name} at {rows} rows"), &[series])?;

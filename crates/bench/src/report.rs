@@ -149,9 +149,17 @@ impl Report {
             })
         });
         json!({
-            "figures": figures.collect::<Vec<_>>(), "checks": checks.collect::<Vec<_>>(), "notes": self.notes,
+            "machine": machine(), "figures": figures.collect::<Vec<_>>(), "checks": checks.collect::<Vec<_>>(), "notes": self.notes,
         })
     }
+}
+
+/// The processor and how many cores of it there are.
+pub fn machine() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{cores} cores of {}", model.trim_start_matches([' ', '\t', ':']))
 }
 
 impl Figure {

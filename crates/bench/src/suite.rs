@@ -7,7 +7,7 @@ use crate::azurite::Azurite;
 use crate::cores::Cores;
 use crate::engine::EngineFloor;
 use crate::growth::{GrowthOptions, measure_growth};
-use crate::report::Report;
+use crate::report::{Report, machine};
 use crate::tavola::{Tavola, fill, output_folder, scratch_folder};
 use crate::work::Table;
 
@@ -73,7 +73,7 @@ pub fn compare(extent: Extent, only: &str) -> Result<(), AnyError> {
     let started = Instant::now();
     let plan = extent.plan();
     let cores = Cores::share_out();
-    println!("generator on cores {:?}, contestants on {:?}", cores.generator, cores.contestant);
+    println!("{}: generator on {:?}, contestants on {:?}", machine(), cores.generator, cores.contestant);
     let mut stage = set_up(cores, plan, only)?;
     stage.run_lines(only)?;
     // The engine and the servers are done; growth measures memory and wants the machine for itself.

@@ -20,6 +20,8 @@ const HYPER: &str = "bare hyper";
 const ENGINE: &str = "engine";
 
 const CONNECTIONS: usize = 64;
+/// 64 KiB properties in the largest entity: a megabyte of JSON, and as much as Azurite takes.
+const LARGEST: usize = 11;
 /// Pages and large entities fill the wire with fewer.
 const BULKY_CONNECTIONS: usize = 8;
 /// Entities inserted for one round of deletions, more than a round can take.
@@ -93,8 +95,8 @@ fn lines() -> Vec<Line> {
         reading(line("range of 100", Work::Range, "Read", bulky, Scan(2.0))),
         line("64 KiB entity, upsert", Work::LargeWrite(1), "Large", bulky, None),
         line("64 KiB entity, read", Work::LargeRead(1), "Large", bulky, None),
-        line("960 KiB entity, upsert", Work::LargeWrite(15), "Large", bulky, None),
-        line("960 KiB entity, read", Work::LargeRead(15), "Large", bulky, None),
+        line("704 KiB entity, upsert", Work::LargeWrite(LARGEST), "Large", bulky, None),
+        line("704 KiB entity, read", Work::LargeRead(LARGEST), "Large", bulky, None),
     ]
 }
 
@@ -116,7 +118,10 @@ impl Stage {
             self.report.add_series("sync of 64 KiB", &series)?;
         }
         for line in lines().iter().filter(|line| line.name.contains(only)) {
-            self.run_line(line)?;
+            // One contestant that refuses one kind of work is no reason to know nothing of the others.
+            if let Err(error) = self.run_line(line) {
+                self.report.note(format!("{} could not be measured: {error}", line.name));
+            }
         }
         if "steady inserts".contains(only) {
             self.run_steady()?;
