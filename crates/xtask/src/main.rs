@@ -3,6 +3,7 @@
 //! Nothing here links the server: steps run programs and read what they print, so this builds in seconds and
 //! also when the server does not.
 
+mod bench;
 mod corpus;
 mod crash;
 mod deny;
@@ -28,6 +29,7 @@ cargo xtask COMMAND
                           recorded exchanges of the real service; --write renews the list of differences,
                           --prepared sends table names in Atom in the form that the replayer can rename
   sdk                     the official Python and JavaScript clients
+  bench [--quick]         how fast the server is beside its floors and Azurite; not part of `test`
   crash                   kill -9 under load, twenty rounds and more
 
 With CI set, whatever cannot be run counts as failed.";
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
         ["corpus", "tables", "--prepared"] => vec![rust::SERVER, corpus::PREPARED],
         ["corpus", "tables", "--prepared", "--write"] => vec![rust::SERVER, corpus::PREPARED_WRITE],
         ["sdk"] => vec![rust::SERVER, sdk::PYTHON, sdk::JAVASCRIPT],
+        ["bench"] => return bench::compare(&[]),
+        ["bench", "--quick"] => return bench::compare(&["--quick"]),
         ["crash"] => vec![rust::SERVER, crash::KILLS],
         _ => {
             eprintln!("{USAGE}");
