@@ -159,7 +159,7 @@ impl Committer {
 /// Also when the thread panics, nobody is left waiting for it: the answers that were not given are dropped.
 impl Drop for Committer {
     fn drop(&mut self) {
-        drop(self.queue.abandon("the engine is closed"));
+        drop(self.queue.abandon("the committer has stopped"));
     }
 }
 

@@ -134,10 +134,10 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// Takes no more tasks and gives back those that wait.
+    /// Takes no more tasks and gives back those that wait. The first reason stands.
     pub(crate) fn abandon(&self, reason: &'static str) -> Vec<Task> {
         let mut state = self.lock();
-        state.closed = Some(reason);
+        state.closed.get_or_insert(reason);
         state.bytes = 0;
         self.arrived.notify_one();
         state.tasks.drain(..).collect()

@@ -4,13 +4,14 @@
 //! snapshot sees is durable. All reads go through a snapshot: a plain read of fjall could see half a batch.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use fjall::compaction::Leveled;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, Readable, Snapshot};
+use lsm_tree::{AbstractTree, SequenceNumberCounter};
 use tavola_engine::{EngineError, SpaceId, StoredRow};
 use tavola_model::DateTime;
 
@@ -18,6 +19,7 @@ use crate::folder::{DataFolder, OpenError, sync_folder};
 use crate::settings::{JOURNAL_BYTES_MAX, LocalSettings, TABLE_BYTES};
 use crate::{journal, row};
 
+const KEYSPACES: &str = "keyspaces";
 const META: &str = "meta";
 const LAST_TICK: &[u8] = b"last tick";
 /// Stands for the meta keyspace in checksums; the services never choose it.
@@ -49,10 +51,12 @@ impl Store {
     /// Opens the store in a folder, or makes it.
     pub(crate) fn open(folder: DataFolder, settings: &LocalSettings) -> Result<Self, OpenError> {
         let path = folder.store_path();
+        let mut sequence_min = 0;
         if path.exists() {
             journal::mend(&path)
                 .map_err(|cause| folder.failed(cause))?
                 .map_err(|what| folder.damaged(what))?;
+            sequence_min = catalog_sequence_end(&path).map_err(|cause| folder.failed(cause))?;
         }
         let database = Database::builder(&path)
             .cache_size(settings.cache_bytes)
@@ -60,6 +64,7 @@ impl Store {
             .max_journaling_size(JOURNAL_BYTES_MAX)
             .open()
             .map_err(|cause| folder.failed(cause))?;
+        database.supervisor.seqno.fetch_max(sequence_min);
         let meta =
             database.keyspace(META, KeyspaceCreateOptions::default).map_err(|cause| folder.failed(cause))?;
         let store = Self {
@@ -68,7 +73,7 @@ impl Store {
             memtable_bytes: settings.memtable_bytes,
             meta,
             database,
-            keyspaces_path: path.join("keyspaces"),
+            keyspaces_path: path.join(KEYSPACES),
             folder,
         };
         store.sync_names().map_err(|cause| store.folder.failed(cause))?;
@@ -199,6 +204,18 @@ impl Space {
     pub(crate) fn damaged(&self, what: &'static str) -> EngineError {
         EngineError::Damaged { space: self.id, what }
     }
+}
+
+/// The lowest sequence number above all in fjall's catalog of keyspaces.
+///
+/// fjall gives every write a number, also those to its catalog, but after a restart it goes on from the highest
+/// number of a row. A keyspace made then may get the id of a dropped one, and numbers below those of its deletion:
+/// it would be gone, with its rows, at the next restart. So the counter is raised above the catalog first.
+fn catalog_sequence_end(store: &Path) -> Result<u64, lsm_tree::Error> {
+    let (sequence, visible_sequence) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
+    let catalog =
+        lsm_tree::Config::new(store.join(KEYSPACES).join("0"), sequence, visible_sequence).open()?;
+    Ok(catalog.get_highest_persisted_seqno().map_or(0, |highest| highest + 1))
 }
 
 /// A failure of the store.

@@ -270,3 +270,24 @@ fn largest_table(keyspaces: &Path) -> Option<PathBuf> {
     let files = tables.flat_map(|tables| fs::read_dir(tables).unwrap()).map(|entry| entry.unwrap().path());
     files.filter(|path| fs::metadata(path).is_ok_and(|data| data.len() > 500_000)).max()
 }
+
+/// The store's catalog of keyspaces once forgot a keyspace that got the number of a dropped one after a restart.
+#[tokio::test]
+async fn a_space_made_after_drops_and_a_restart_survives_the_next_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 1..6u8 {
+        let engine = open(folder.path()).unwrap();
+        for number in 100..105 {
+            engine.create_space(SpaceId([number; 16])).await.unwrap();
+            engine.drop_space(SpaceId([number; 16])).await.unwrap();
+        }
+        drop(engine);
+        let engine = open(folder.path()).unwrap();
+        engine.create_space(SpaceId([round; 16])).await.unwrap();
+        drop(engine);
+        let spaces = open(folder.path()).unwrap().spaces().await.unwrap();
+        for made in 1..=round {
+            assert!(spaces.contains(&SpaceId([made; 16])), "space {made} is gone in round {round}");
+        }
+    }
+}
