@@ -46,8 +46,9 @@ pub fn walk(
         let started = Instant::now();
         let mut walked = Walked { rows: 0, pages: 0, elapsed: Duration::ZERO, cpu: Duration::ZERO };
         while walked.rows == 0 || started.elapsed() < period {
-            let once = tokio::time::timeout(WALK_TIME_MAX, walk_once(target, table, query));
-            walked.pages += runtime.block_on(async { once.await })??;
+            walked.pages += runtime.block_on(async {
+                tokio::time::timeout(WALK_TIME_MAX, walk_once(target, table, query)).await
+            })??;
             walked.rows += table.rows;
         }
         walked.elapsed = started.elapsed();
