@@ -41,18 +41,48 @@ fn acknowledged_writes_survive_kill_9_and_no_transaction_is_torn() {
     }
     let folder = tempfile::tempdir().unwrap();
     let mut acknowledged = BTreeMap::new();
+    let mut spaces = Vec::new();
     let mut total = 0;
     for round in 0..ROUNDS {
         let told = run_and_kill(folder.path(), Duration::from_millis(150 + round * 7919 % 400));
         total += told.len();
-        acknowledged.extend(told);
-        check(folder.path(), &mut acknowledged, round);
+        for acknowledgement in told {
+            match acknowledgement {
+                Told::Number(task, number) => drop(acknowledged.insert(task, number)),
+                Told::Space(space) => spaces.push(space),
+            }
+        }
+        check(folder.path(), &mut acknowledged, &spaces, round);
     }
+    assert!(!spaces.is_empty(), "the child made no spaces");
     assert!(total > 1000, "the child hardly wrote anything ({total} writes)");
 }
 
-/// Starts the child, kills it after a while and gives the last number that each task was acknowledged.
-fn run_and_kill(folder: &Path, after: Duration) -> Vec<(u64, u64)> {
+/// What the child was acknowledged.
+enum Told {
+    /// A task's number.
+    Number(u64, u64),
+    /// A new space.
+    Space(SpaceId),
+}
+
+impl Told {
+    fn parse(line: &str) -> Option<Self> {
+        let (what, value) = line.strip_suffix('.')?.split_once(' ')?;
+        match what {
+            "space" => SpaceId::parse(value).map(Told::Space),
+            task => Some(Told::Number(task.parse().ok()?, value.parse().ok()?)),
+        }
+    }
+
+    /// One write to the pipe per line: a line that was cut short is not counted.
+    fn tell(what: impl std::fmt::Display, value: impl std::fmt::Display) {
+        std::io::stdout().write_all(format!("{what} {value}.\n").as_bytes()).unwrap();
+    }
+}
+
+/// Starts the child, kills it after a while and gives what it was acknowledged.
+fn run_and_kill(folder: &Path, after: Duration) -> Vec<Told> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", "acknowledged_writes_survive_kill_9_and_no_transaction_is_torn"])
         .env(FOLDER_VARIABLE, folder)
@@ -61,12 +91,7 @@ fn run_and_kill(folder: &Path, after: Duration) -> Vec<(u64, u64)> {
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
     let reader = std::thread::spawn(move || {
-        let lines = output.lines().map_while(Result::ok);
-        let told = lines.filter_map(|line| {
-            let (task, number) = line.strip_prefix("ack ")?.strip_suffix('.')?.split_once(' ')?;
-            Some((task.parse().ok()?, number.parse().ok()?))
-        });
-        told.collect()
+        output.lines().map_while(Result::ok).filter_map(|line| Told::parse(&line)).collect()
     });
     std::thread::sleep(after);
     child.kill().unwrap();
@@ -74,9 +99,13 @@ fn run_and_kill(folder: &Path, after: Duration) -> Vec<(u64, u64)> {
     reader.join().unwrap()
 }
 
-fn check(folder: &Path, acknowledged: &mut BTreeMap<u64, u64>, round: u64) {
+fn check(folder: &Path, acknowledged: &mut BTreeMap<u64, u64>, spaces: &[SpaceId], round: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let engine = LocalEngine::open(settings(folder), Arc::new(SystemClock)).unwrap();
+    let existing = runtime.block_on(engine.spaces()).unwrap();
+    for space in spaces {
+        assert!(existing.contains(space), "round {round}: space {space} is gone");
+    }
     for task in 0..TASKS {
         let mut numbers = Vec::new();
         let mut visit = |row: tavola_engine::ScannedRow<'_>| {
@@ -108,11 +137,16 @@ fn write_until_killed(folder: &Path) {
     runtime.block_on(async {
         let engine = LocalEngine::open(settings(folder), Arc::new(SystemClock)).unwrap();
         let tasks: Vec<_> = (0..TASKS).map(|task| tokio::spawn(write(engine.clone(), task))).collect();
-        // Spaces come and go meanwhile.
-        loop {
+        // Spaces come and go meanwhile; few are kept, because every start opens them all.
+        for count in 0u64.. {
             engine.create_space(SpaceId([0xDD; 16])).await.unwrap();
-            tokio::task::yield_now().await;
             engine.drop_space(SpaceId([0xDD; 16])).await.unwrap();
+            if count % 8 == 0 {
+                let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+                let space = SpaceId(since_epoch.as_nanos().to_be_bytes());
+                engine.create_space(space).await.unwrap();
+                Told::tell("space", space);
+            }
             assert!(tasks.iter().all(|task| !task.is_finished()));
         }
     });
@@ -134,7 +168,6 @@ async fn write(engine: Arc<LocalEngine>, task: u64) {
             Decision::Apply((0..found.len()).map(|place| Change::Put { place, body: body.clone() }).collect())
         };
         engine.transact(space_of(task), &task.to_be_bytes(), &rows, &mut decide).await.unwrap();
-        // One write to the pipe per line: a line that was cut short is not counted.
-        std::io::stdout().write_all(format!("ack {task} {number}.\n").as_bytes()).unwrap();
+        Told::tell(task, number);
     }
 }

@@ -7,6 +7,7 @@ pub(super) async fn check(harness: &dyn Harness) {
     for how in [Reopen::Closed, Reopen::Crashed] {
         rows_and_deletes_survive(harness, how).await;
         spaces_survive(harness, how).await;
+        spaces_made_after_drops_survive(harness, how).await;
     }
     writes_under_way_survive_once_acknowledged(harness).await;
     the_catalog_is_there_from_the_start(harness).await;
@@ -40,6 +41,30 @@ async fn spaces_survive(harness: &dyn Harness, how: Reopen) {
     assert!(client.has_space(kept).await);
     assert!(!client.has_space(dropped).await);
     assert_eq!(client.scan(kept, &ScanRange::all()).await, Ok(vec![]));
+}
+
+/// A store that numbers its spaces must not let the drop of one take another that got its number.
+async fn spaces_made_after_drops_survive(harness: &dyn Harness, how: Reopen) {
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        let client = Client::of(harness);
+        for _ in 0..3 {
+            let dropped = client.fresh_space().await;
+            client.drop_space(dropped).await;
+        }
+        drop(client);
+        harness.reopen(how).await;
+        let client = Client::of(harness);
+        let space = client.fresh_space().await;
+        client.put(space, b"p", b"r", b"body").await;
+        made.push(space);
+        drop(client);
+        harness.reopen(how).await;
+        for space in &made {
+            let body = Client::of(harness).body(*space, b"p", b"r").await;
+            assert_eq!(body.as_deref(), Some(&b"body"[..]));
+        }
+    }
 }
 
 async fn writes_under_way_survive_once_acknowledged(harness: &dyn Harness) {
