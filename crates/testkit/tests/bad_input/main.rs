@@ -1,7 +1,7 @@
 //! Bad input: every way we know to get a request wrong, each with the exact answer it deserves.
 //!
-//! One real server gets all of them over TCP. Afterwards the data, the settings and the access policies are what
-//! they were, the server still answers, and its log holds nothing that a person would have to look at.
+//! One real server gets all of them over TCP. Afterwards the data, the settings and the access policies are
+//! what they were, the server still answers, and its log holds nothing that a person would have to look at.
 //!
 //! Expected answers are those of the recordings and of the protocol notes. Where these are silent, a comment at
 //! the case says what was chosen and why.

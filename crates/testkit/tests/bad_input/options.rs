@@ -6,7 +6,7 @@ pub fn cases() -> Vec<Case> {
     let query = |name, options: &str| entities(name, options).refused(400, "InvalidInput");
     let names: Vec<String> = (0..513).map(|n| format!("p{n}")).collect();
     vec![
-        // The limit is documented, the code for passing it is not; a value that is no value is an invalid input.
+        // The limit is documented, the code for passing it is not; it is taken for any invalid input.
         query("a top below zero", "$top=-1"),
         query("a top of 1,001", "$top=1001"),
         query("a top of words", "$top=many"),
@@ -15,6 +15,11 @@ pub fn cases() -> Vec<Case> {
         query("a top beyond all numbers", "$top=99999999999999999999999"),
         case("a top of tables below zero", get("/Tables?$top=-1")).refused(400, "InvalidInput"),
         case("a top of tables of 1,001", get("/Tables?$top=1001")).refused(400, "InvalidInput"),
+        // Documented as unsupported; the code is the recorded one for functions, which are as unsupported.
+        entities("an order", "$orderby=Age").refused(501, "NotImplemented"),
+        entities("a number to skip", "$skip=1").refused(501, "NotImplemented"),
+        entities("a count beside the entities", "$inlinecount=allpages").refused(501, "NotImplemented"),
+        case("an order of tables", get("/Tables?$orderby=TableName")).refused(501, "NotImplemented"),
         entities("a selection that is a list of another language", "$select=%5B%27age%2C%20sex%27%5D")
             .refused(400, "InvalidInput")
             .saying("An identifier was expected at position 0."),

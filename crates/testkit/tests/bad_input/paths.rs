@@ -111,8 +111,12 @@ fn names() -> Vec<Case> {
 
 fn predicates() -> Vec<Case> {
     let entity = |inner: &str| get(format!("/Seeded({inner})"));
+    let quote = "Syntax error: character '\"' is not valid at position 19 in \
+                 'PartitionKey='A'aaa\"_bbbb2',RowKey='r''.";
     vec![
-        case("percent-encoding that is no UTF-8", get("/%FF%FE()")).refused(400, "InvalidInput").saying(BAD_SYNTAX),
+        case("percent-encoding that is no UTF-8", get("/%FF%FE()"))
+            .refused(400, "InvalidInput")
+            .saying(BAD_SYNTAX),
         case("percent-encoding that is none", get("/Seed%ZZed()")).refused(400, "InvalidResourceName"),
         case("percent-encoding cut short", get("/Seeded%2")).refused(400, "InvalidResourceName"),
         case("an encoded NUL in a name", get("/See%00ded()")).refused(400, "InvalidResourceName"),
@@ -122,36 +126,52 @@ fn predicates() -> Vec<Case> {
         case("a key that does not close", entity("PartitionKey='p,RowKey='1'")).refused(400, "InvalidInput"),
         case("a quote that is not doubled", entity("PartitionKey='A'aaa%22_bbbb2',RowKey='r'"))
             .refused(400, "InvalidInput")
-            .saying("Syntax error: character '\"' is not valid at position 19 in 'PartitionKey='A'aaa\"_bbbb2',RowKey='r''."),
-        case("a single key without a name", entity("'p'")).refused(400, "InvalidInput").saying(WRONG_KEY_COUNT),
-        case("two keys without names", entity("'p','1'")).refused(400, "InvalidInput").saying(WRONG_KEY_COUNT),
+            .saying(quote),
+        case("a single key without a name", entity("'p'"))
+            .refused(400, "InvalidInput")
+            .saying(WRONG_KEY_COUNT),
+        case("two keys without names", entity("'p','1'"))
+            .refused(400, "InvalidInput")
+            .saying(WRONG_KEY_COUNT),
         case("a RowKey alone", entity("RowKey='1'")).refused(400, "InvalidInput").saying(WRONG_KEY_COUNT),
         case("three keys", entity("PartitionKey='p',RowKey='1',Third='x'"))
             .refused(400, "InvalidInput")
             .saying(WRONG_KEY_COUNT),
-        case("a PartitionKey given twice", entity("PartitionKey='p',PartitionKey='p'")).refused(400, "InvalidInput"),
+        case("a PartitionKey given twice", entity("PartitionKey='p',PartitionKey='p'"))
+            .refused(400, "InvalidInput"),
         case("keys with other names", entity("Partition='p',Row='1'")).refused(400, "InvalidInput"),
         case("a key that is a number", entity("PartitionKey=1,RowKey='1'")).refused(400, "InvalidInput"),
         case("a key without a value", entity("PartitionKey=,RowKey='1'")).refused(400, "InvalidInput"),
         case("a trailing comma", entity("PartitionKey='p',RowKey='1',")).refused(400, "InvalidInput"),
-        case("text behind the predicate", get("/Seeded(PartitionKey='p',RowKey='1')x")).refused(400, "InvalidInput"),
+        case("text behind the predicate", get("/Seeded(PartitionKey='p',RowKey='1')x"))
+            .refused(400, "InvalidInput"),
         // The characters are documented as forbidden; the code is the one of values out of range.
-        case("a slash in a key of the address", entity("PartitionKey='a%2Fb',RowKey='1'")).refused(400, "OutOfRangeInput"),
+        case("a slash in a key of the address", entity("PartitionKey='a%2Fb',RowKey='1'"))
+            .refused(400, "OutOfRangeInput"),
         case("a control character in a key of the address", entity("PartitionKey='a%01',RowKey='1'"))
             .refused(400, "OutOfRangeInput"),
-        case("a key of the address of 513 units", entity(&format!("PartitionKey='{}',RowKey='1'", "k".repeat(513))))
-            .refused(400, "KeyValueTooLarge"),
+        case(
+            "a key of the address of 513 units",
+            entity(&format!("PartitionKey='{}',RowKey='1'", "k".repeat(513))),
+        )
+        .refused(400, "KeyValueTooLarge"),
         case("an update of a partition", put("/Seeded(PartitionKey='p')", "{}"))
             .refused(400, "InvalidInput")
             .saying(WRONG_KEY_COUNT),
-        case("a delete of a partition", verb("DELETE", "/Seeded(PartitionKey='p')").with_header("If-Match", "*"))
+        case(
+            "a delete of a partition",
+            verb("DELETE", "/Seeded(PartitionKey='p')").with_header("If-Match", "*"),
+        )
+        .refused(400, "InvalidInput")
+        .saying(WRONG_KEY_COUNT),
+        case("a table's path without quotes", get("/Tables(Seeded)"))
             .refused(400, "InvalidInput")
-            .saying(WRONG_KEY_COUNT),
-        case("a table's path without quotes", get("/Tables(Seeded)")).refused(400, "InvalidInput").saying(BAD_SYNTAX),
+            .saying(BAD_SYNTAX),
         case("a table's path with an open quote", verb("DELETE", "/Tables('Seeded)"))
             .refused(400, "InvalidInput")
             .saying(BAD_SYNTAX),
-        case("a table's path with entity keys", get("/Tables(PartitionKey='p',RowKey='1')")).refused(400, "InvalidInput"),
+        case("a table's path with entity keys", get("/Tables(PartitionKey='p',RowKey='1')"))
+            .refused(400, "InvalidInput"),
     ]
 }
 

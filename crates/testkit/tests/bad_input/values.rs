@@ -117,8 +117,12 @@ fn keys() -> Vec<Case> {
     };
     let missing = "The values are not specified for all properties in the entity.";
     let long = format!("\"{}\"", "k".repeat(513));
+    let guid = r#"{"PartitionKey@odata.type":"Edm.Guid","PartitionKey":
+        "c9da6455-213d-42c9-9a79-3e9149a57833","RowKey":"x"}"#;
     vec![
-        case("an entity without keys", post("/Seeded", "{}")).refused(400, "PropertiesNeedValue").saying(missing),
+        case("an entity without keys", post("/Seeded", "{}"))
+            .refused(400, "PropertiesNeedValue")
+            .saying(missing),
         case("an entity without a PartitionKey", post("/Seeded", r#"{"RowKey":"x"}"#))
             .refused(400, "PropertiesNeedValue")
             .saying(missing),
@@ -132,8 +136,7 @@ fn keys() -> Vec<Case> {
         keys("a PartitionKey that is a number", "1", "\"x\"").refused(400, "InvalidInput"),
         keys("a RowKey that is true", "\"x\"", "true").refused(400, "InvalidInput"),
         keys("a RowKey that is an array", "\"x\"", "[]").refused(400, "InvalidInput"),
-        case("a PartitionKey that is a Guid", post("/Seeded", r#"{"PartitionKey@odata.type":"Edm.Guid","PartitionKey":"c9da6455-213d-42c9-9a79-3e9149a57833","RowKey":"x"}"#))
-            .refused(400, "InvalidInput"),
+        case("a PartitionKey that is a Guid", post("/Seeded", guid)).refused(400, "InvalidInput"),
         keys("a slash in a key", "\"a/b\"", "\"x\"").refused(400, "OutOfRangeInput"),
         keys("a backslash in a key", "\"x\"", r#""a\\b""#).refused(400, "OutOfRangeInput"),
         keys("a number sign in a key", "\"a#b\"", "\"x\"").refused(400, "OutOfRangeInput"),
@@ -144,7 +147,10 @@ fn keys() -> Vec<Case> {
         keys("a lone surrogate in a key", r#""a\ud800""#, "\"x\"").refused(400, "InvalidInput"),
         keys("a PartitionKey of 513 units", &long, "\"x\"").refused(400, "KeyValueTooLarge"),
         keys("a RowKey of 513 units", "\"x\"", &long).refused(400, "KeyValueTooLarge"),
-        case("a PartitionKey given twice in the body", post("/Seeded", r#"{"PartitionKey":"x","PartitionKey":"y","RowKey":"x"}"#))
-            .refused(400, "DuplicatePropertiesSpecified"),
+        case(
+            "a PartitionKey given twice in the body",
+            post("/Seeded", r#"{"PartitionKey":"x","PartitionKey":"y","RowKey":"x"}"#),
+        )
+        .refused(400, "DuplicatePropertiesSpecified"),
     ]
 }
