@@ -130,7 +130,7 @@ impl Pipeline {
         if received.method == http::Method::OPTIONS {
             return None;
         }
-        let rules = self.service.cors_rules(&address?.account).await.ok()?;
+        let rules = self.service.cors_rules(&address?.account, received.origin.service).await.ok()?;
         let matched = cors::match_rule(&rules, origin, received.method.as_str())?;
         Some(CorsHeaders { allow_origin: matched.origin, expose_headers: matched.exposed_headers })
     }

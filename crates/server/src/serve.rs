@@ -173,6 +173,7 @@ fn service_settings(values: &Values) -> anyhow::Result<ServiceSettings> {
     Ok(ServiceSettings {
         catalog_cache: true,
         table_delete_delay: Duration::from_secs(values.number("table-delete-delay-seconds")?),
+        queue_delete_delay: Duration::from_secs(values.number("queue-delete-delay-seconds")?),
     })
 }
 

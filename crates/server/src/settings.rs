@@ -73,6 +73,12 @@ pub const SETTINGS: &[Setting] = &[
         "0",
         "how long the name of a deleted table answers TableBeingDeleted",
     ),
+    setting(
+        "queue-delete-delay-seconds",
+        "SECONDS",
+        "0",
+        "how long the name of a deleted queue answers QueueBeingDeleted",
+    ),
     setting("cache-mb", "MIB", "64", "memory for blocks read from disk"),
     setting("memtable-mb", "MIB", "24", "memory for the newest rows of a table before they are written out"),
     setting("disk-reserve-mb", "MIB", "256", "free disk space below which writes are refused"),

@@ -1,6 +1,6 @@
 //! Each command to the place that knows what it means.
 
-use tavola_auth::KeyLimit;
+use tavola_auth::{KeyLimit, StorageService};
 use tavola_model::{
     AccountName, Command, EntityGroupTransaction, EntityKey, EntityWrite, ErrorCode, GetEntity, Outcome,
     QueryEntities, ServiceError, ServiceStats, TableName,
@@ -14,6 +14,7 @@ impl Service {
     pub(crate) async fn execute_command(
         &self,
         account: &AccountName,
+        service: StorageService,
         command: Command,
         limit: Option<&KeyLimit>,
     ) -> Result<Outcome, ServiceError> {
@@ -42,11 +43,11 @@ impl Service {
                 Ok(Outcome::TableAclSet)
             }
             Command::GetServiceProperties => {
-                let settings = self.fetch_service_properties(account).await?;
+                let settings = self.fetch_service_properties(account, service).await?;
                 Ok(Outcome::ServicePropertiesFetched(Box::new(settings)))
             }
             Command::SetServiceProperties(patch) => {
-                self.catalog.set_service_properties(account, *patch).await?;
+                self.catalog.set_service_properties(account, service, *patch).await?;
                 Ok(Outcome::ServicePropertiesSet)
             }
             // The secondary endpoint reads the same store, so it is never behind.
@@ -54,7 +55,7 @@ impl Service {
                 Ok(Outcome::ServiceStatsFetched(ServiceStats { last_sync: self.clock.now() }))
             }
             Command::PreflightRequest(preflight) => {
-                let rules = self.cors_rules(account).await?;
+                let rules = self.cors_rules(account, service).await?;
                 cors::answer_preflight(&rules, preflight).map(Outcome::PreflightAllowed)
             }
             Command::QueryEntities(query) => self.query(account, &query, limit).await,
@@ -65,7 +66,7 @@ impl Service {
                 self.catalog.find_existing(account, &table).await?;
                 Err(refusal)
             }
-            Command::Queue(_) => Err(ErrorCode::NotImplemented.into()),
+            Command::Queue(command) => self.queues.execute(account, command).await.map(Outcome::Queue),
         }
     }
 

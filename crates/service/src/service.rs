@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tavola_auth::Permitted;
+use tavola_auth::{Permitted, StorageService};
 use tavola_engine::Engine;
 use tavola_model::{
-    AccountName, Clock, CorsRule, Outcome, ServiceError, ServiceProperties, SignedIdentifier, TableName,
+    AccountName, Clock, CorsRule, Outcome, QueueName, ServiceError, ServiceProperties, SignedIdentifier,
+    TableName,
 };
 
 use crate::chance::{Chance, SystemChance};
+use crate::queue::Queues;
 use crate::table::Catalog;
 
 /// How the service behaves where there is a choice.
@@ -19,11 +21,13 @@ pub struct ServiceSettings {
     pub catalog_cache: bool,
     /// For how long after its deletion the name of a table answers `TableBeingDeleted`.
     pub table_delete_delay: Duration,
+    /// For how long after its deletion the name of a queue answers `QueueBeingDeleted`.
+    pub queue_delete_delay: Duration,
 }
 
 impl Default for ServiceSettings {
     fn default() -> Self {
-        Self { catalog_cache: true, table_delete_delay: Duration::ZERO }
+        Self { catalog_cache: true, table_delete_delay: Duration::ZERO, queue_delete_delay: Duration::ZERO }
     }
 }
 
@@ -33,6 +37,7 @@ pub struct Service {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) queues: Arc<Queues>,
 }
 
 impl Service {
@@ -48,11 +53,12 @@ impl Service {
         settings: ServiceSettings,
         chance: Arc<dyn Chance>,
     ) -> Self {
+        let queues = Arc::new(Queues::new(engine.clone(), clock.clone(), chance.clone(), settings.clone()));
         let catalog = Arc::new(Catalog::new(engine.clone(), clock.clone(), chance, settings));
-        Self { engine, clock, catalog }
+        Self { engine, clock, catalog, queues }
     }
 
-    /// Drops spaces that no table names: what a crash between the two steps of a creation or a deletion leaves
+    /// Drops spaces that nothing names: what a crash between the two steps of a creation or a deletion leaves
     /// behind. Only where this process is the only one that writes to the store, and before it serves.
     pub async fn start(&self) -> Result<(), ServiceError> {
         self.catalog.reclaim_spaces().await
@@ -60,8 +66,9 @@ impl Service {
 
     /// Does what was permitted.
     pub async fn execute(&self, permitted: Permitted) -> Result<Outcome, ServiceError> {
+        let service = permitted.service();
         let (account, command, limit) = permitted.into_parts();
-        self.execute_command(&account, command, limit.as_ref()).await
+        self.execute_command(&account, service, command, limit.as_ref()).await
     }
 
     /// The stored access policies of a table; `None` if there is no such table.
@@ -74,15 +81,36 @@ impl Service {
         Ok(found.map(|table| table.identifiers.clone()))
     }
 
-    /// The CORS rules of an account's table service.
-    pub async fn cors_rules(&self, account: &AccountName) -> Result<Arc<Vec<CorsRule>>, ServiceError> {
-        Ok(self.catalog.service_properties(account).await?.cors_rules.clone())
+    /// The stored access policies of a queue; `None` if there is no such queue.
+    pub async fn queue_policies(
+        &self,
+        account: &AccountName,
+        queue: &QueueName,
+    ) -> Result<Option<Vec<SignedIdentifier>>, ServiceError> {
+        let found = self.queues.find(account, queue).await?;
+        Ok(found.map(|queue| queue.identifiers.clone()))
+    }
+
+    /// Removes messages that have expired at the front of each queue, a bounded number at a time. Call it now and
+    /// then: what nobody gets or peeks at is removed only here.
+    pub async fn sweep_queues(&self) -> Result<(), ServiceError> {
+        self.queues.sweep().await
+    }
+
+    /// The CORS rules of one of an account's services.
+    pub async fn cors_rules(
+        &self,
+        account: &AccountName,
+        service: StorageService,
+    ) -> Result<Arc<Vec<CorsRule>>, ServiceError> {
+        Ok(self.catalog.service_properties(account, service).await?.cors_rules.clone())
     }
 
     pub(crate) async fn fetch_service_properties(
         &self,
         account: &AccountName,
+        service: StorageService,
     ) -> Result<ServiceProperties, ServiceError> {
-        Ok(self.catalog.service_properties(account).await?.settings.clone())
+        Ok(self.catalog.service_properties(account, service).await?.settings.clone())
     }
 }

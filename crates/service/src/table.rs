@@ -1,4 +1,4 @@
-//! The Table service: tables, their entities, and queries over them.
+//! The Table service: tables, their entities, and queries over them; and the settings of all services.
 
 mod cache;
 mod catalog;
@@ -7,13 +7,14 @@ mod key_set;
 mod matches;
 mod plan;
 mod query;
-mod record;
+pub(crate) mod record;
 mod settings;
 mod tables;
 mod transaction;
 
-pub(crate) use catalog::Catalog;
+pub(crate) use catalog::{Catalog, account_partition};
 pub(crate) use entities::{fetch_entity, write_entity};
 pub use plan::{Plan, plan};
 pub(crate) use query::query_entities;
+pub(crate) use tables::{fresh_space, to_its_end};
 pub(crate) use transaction::transact_entities;

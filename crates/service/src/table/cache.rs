@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tavola_auth::StorageService;
 use tavola_model::{AccountName, CorsRule, ServiceProperties};
 
 use super::record::Table;
@@ -15,7 +16,7 @@ use super::record::Table;
 /// Tables remembered at most (ours); beyond it everything is forgotten, which is simple and rare.
 const CACHED_TABLES_MAX: usize = 100_000;
 
-/// The settings of an account's table service, with the rules apart because every browser request asks for
+/// The settings of one of an account's services, with the rules apart because every browser request asks for
 /// them.
 #[derive(Debug)]
 pub(crate) struct CachedSettings {
@@ -47,7 +48,16 @@ struct State {
 #[derive(Default)]
 struct Account {
     by_folded_name: HashMap<Box<str>, Arc<Table>>,
-    settings: Option<Arc<CachedSettings>>,
+    /// By the place of the service.
+    settings: [Option<Arc<CachedSettings>>; 3],
+}
+
+fn place(service: StorageService) -> usize {
+    match service {
+        StorageService::Blob => 0,
+        StorageService::Queue => 1,
+        StorageService::Table => 2,
+    }
 }
 
 /// Shows that its holder began to read the store at a certain time.
@@ -68,8 +78,8 @@ impl Cache {
         self.read(|state| state.accounts.get(account)?.by_folded_name.get(folded_name).cloned())
     }
 
-    pub fn settings(&self, account: &AccountName) -> Option<Arc<CachedSettings>> {
-        self.read(|state| state.accounts.get(account)?.settings.clone())
+    pub fn settings(&self, account: &AccountName, service: StorageService) -> Option<Arc<CachedSettings>> {
+        self.read(|state| state.accounts.get(account)?.settings[place(service)].clone())
     }
 
     pub fn remember_table(&self, ticket: ReadTicket, account: &AccountName, table: &Arc<Table>) {
@@ -92,11 +102,13 @@ impl Cache {
         &self,
         ticket: ReadTicket,
         account: &AccountName,
+        service: StorageService,
         settings: &Arc<CachedSettings>,
     ) {
         self.write(|state| {
             if self.enabled && state.generation == ticket.0 {
-                state.accounts.entry(account.clone()).or_default().settings = Some(settings.clone());
+                let known = state.accounts.entry(account.clone()).or_default();
+                known.settings[place(service)] = Some(settings.clone());
             }
         });
     }
@@ -111,11 +123,11 @@ impl Cache {
         });
     }
 
-    pub fn forget_settings(&self, account: &AccountName) {
+    pub fn forget_settings(&self, account: &AccountName, service: StorageService) {
         self.write(|state| {
             state.generation += 1;
             if let Some(account) = state.accounts.get_mut(account) {
-                account.settings = None;
+                account.settings[place(service)] = None;
             }
         });
     }

@@ -8,13 +8,15 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use tavola_engine::{Engine, ScanRange, SpaceId};
+use tavola_auth::StorageService;
+use tavola_engine::{Engine, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{AccountName, Clock, ErrorCode, ServiceError, ServiceProperties, TableName};
 
 use super::cache::{Cache, CachedSettings};
 use super::record::{Table, decode_settings};
 use crate::chance::Chance;
 use crate::failure::{damaged, from_engine};
+use crate::queue::{QUEUE_ROW, decode_queue};
 use crate::service::ServiceSettings;
 
 /// Kind letter of a table.
@@ -74,45 +76,45 @@ impl Catalog {
         }
     }
 
-    /// The settings of an account's table service.
+    /// The settings of one of an account's services.
     pub async fn service_properties(
         &self,
         account: &AccountName,
+        service: StorageService,
     ) -> Result<Arc<CachedSettings>, ServiceError> {
-        if let Some(settings) = self.cache.settings(account) {
+        if let Some(settings) = self.cache.settings(account, service) {
             return Ok(settings);
         }
         let ticket = self.cache.ticket();
-        let row = self.get(account, &settings_row()).await?;
+        let row = self.get(account, &settings_row(service)).await?;
         let settings = match row {
             Some(bytes) => decode_stored_settings(&bytes)?,
             None => ServiceProperties::default(),
         };
         let settings = Arc::new(CachedSettings::new(settings));
-        self.cache.remember_settings(ticket, account, &settings);
+        self.cache.remember_settings(ticket, account, service, &settings);
         Ok(settings)
     }
 
-    /// Drops every space that no table names. A row of a kind this version does not know may name one, so then
+    /// Drops every space that no table and no queue names. A row of a kind this version does not know may name one, so then
     /// nothing is dropped at all.
     pub async fn reclaim_spaces(&self) -> Result<(), ServiceError> {
         let mut named = HashSet::from([SpaceId::CATALOG]);
         let mut unreadable = None;
-        let mut visit = |row: tavola_engine::ScannedRow<'_>| {
+        let mut visit = |row: ScannedRow<'_>| {
             match row.row.first() {
                 Some(&SETTINGS_ROW) => return ControlFlow::Continue(()),
-                Some(&TABLE_ROW) => {}
+                Some(&TABLE_ROW | &QUEUE_ROW) => {}
                 _ => {
                     unreadable = Some(damaged(SpaceId::CATALOG, "a row of unknown kind"));
                     return ControlFlow::Break(());
                 }
             }
-            match decode_table(&row.body) {
-                Ok(table) if table.deleted_until.is_none() => {
-                    named.insert(table.space);
+            match named_space(&row) {
+                Ok(space) => {
+                    named.extend(space);
                     ControlFlow::Continue(())
                 }
-                Ok(_) => ControlFlow::Continue(()),
                 Err(error) => {
                     unreadable = Some(error);
                     ControlFlow::Break(())
@@ -126,7 +128,7 @@ impl Catalog {
         }
         for space in self.engine.spaces().await.map_err(from_engine)? {
             if !named.contains(&space) {
-                tracing::info!(%space, "dropping a space that no table names");
+                tracing::info!(%space, "dropping a space that nothing names");
                 self.engine.drop_space(space).await.map_err(from_engine)?;
             }
         }
@@ -156,7 +158,7 @@ pub(super) enum TableState {
     Gone,
 }
 
-pub(super) fn account_partition(account: &AccountName) -> &[u8] {
+pub(crate) fn account_partition(account: &AccountName) -> &[u8] {
     account.as_str().as_bytes()
 }
 
@@ -166,10 +168,25 @@ pub(super) fn table_row(folded_name: &str) -> Vec<u8> {
     row
 }
 
-pub(super) fn settings_row() -> Vec<u8> {
+pub(super) fn settings_row(service: StorageService) -> Vec<u8> {
+    let name: &[u8] = match service {
+        StorageService::Blob => b"blob",
+        StorageService::Queue => b"queue",
+        StorageService::Table => b"table",
+    };
     let mut row = vec![SETTINGS_ROW];
-    row.extend_from_slice(b"table");
+    row.extend_from_slice(name);
     row
+}
+
+/// The space of a table or queue that exists.
+fn named_space(row: &ScannedRow<'_>) -> Result<Option<SpaceId>, ServiceError> {
+    if row.row.first() == Some(&QUEUE_ROW) {
+        let queue = decode_queue(&row.body)?;
+        return Ok(queue.deleted_until.is_none().then_some(queue.space));
+    }
+    let table = decode_table(&row.body)?;
+    Ok(table.deleted_until.is_none().then_some(table.space))
 }
 
 pub(super) fn decode_table(bytes: &[u8]) -> Result<Table, ServiceError> {

@@ -40,14 +40,7 @@ impl Table {
         out.extend_from_slice(&self.space.0);
         put_time(&mut out, self.created);
         put_option(&mut out, self.deleted_until.as_ref(), |out, time| put_time(out, *time));
-        put_list(&mut out, &self.identifiers, |out, identifier| {
-            put_text(out, &identifier.id);
-            put_option(out, identifier.policy.as_ref(), |out, policy| {
-                put_option(out, policy.start.as_ref(), |out, time| put_time(out, *time));
-                put_option(out, policy.expiry.as_ref(), |out, time| put_time(out, *time));
-                put_option(out, policy.permission.as_ref(), |out, text| put_text(out, text));
-            });
-        });
+        put_identifiers(&mut out, &self.identifiers);
         out
     }
 
@@ -58,17 +51,7 @@ impl Table {
             space: SpaceId(reader.array()?),
             created: reader.time()?,
             deleted_until: reader.option(Reader::time)?,
-            identifiers: reader.list(|reader| {
-                let id = reader.text()?;
-                let policy = reader.option(|reader| {
-                    Some(AccessPolicy {
-                        start: reader.option(Reader::time)?,
-                        expiry: reader.option(Reader::time)?,
-                        permission: reader.option(Reader::text)?,
-                    })
-                })?;
-                Some(SignedIdentifier { id, policy })
-            })?,
+            identifiers: reader.identifiers()?,
         };
         reader.is_done().then_some(table)
     }
@@ -122,12 +105,24 @@ pub(crate) fn decode_settings(bytes: &[u8]) -> Option<ServiceProperties> {
     reader.is_done().then_some(settings)
 }
 
-fn put_text(out: &mut Vec<u8>, text: &str) {
+/// Stored access policies.
+pub(crate) fn put_identifiers(out: &mut Vec<u8>, identifiers: &[SignedIdentifier]) {
+    put_list(out, identifiers, |out, identifier| {
+        put_text(out, &identifier.id);
+        put_option(out, identifier.policy.as_ref(), |out, policy| {
+            put_option(out, policy.start.as_ref(), |out, time| put_time(out, *time));
+            put_option(out, policy.expiry.as_ref(), |out, time| put_time(out, *time));
+            put_option(out, policy.permission.as_ref(), |out, text| put_text(out, text));
+        });
+    });
+}
+
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_len(out, text.len());
     out.extend_from_slice(text.as_bytes());
 }
 
-fn put_time(out: &mut Vec<u8>, time: DateTime) {
+pub(crate) fn put_time(out: &mut Vec<u8>, time: DateTime) {
     out.extend_from_slice(&time.ticks().to_le_bytes());
 }
 
@@ -140,12 +135,12 @@ fn put_len(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(&len.to_le_bytes());
 }
 
-fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+pub(crate) fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
     put_len(out, items.len());
     items.iter().for_each(|item| put(out, item));
 }
 
-fn put_option<T>(out: &mut Vec<u8>, item: Option<&T>, put: impl Fn(&mut Vec<u8>, &T)) {
+pub(crate) fn put_option<T>(out: &mut Vec<u8>, item: Option<&T>, put: impl Fn(&mut Vec<u8>, &T)) {
     out.push(u8::from(item.is_some()));
     if let Some(item) = item {
         put(out, item);
@@ -153,17 +148,17 @@ fn put_option<T>(out: &mut Vec<u8>, item: Option<&T>, put: impl Fn(&mut Vec<u8>,
 }
 
 /// Takes values off the front of a record; `None` when the bytes are not what they should be.
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    fn of_version(bytes: &'a [u8], version: u8) -> Option<Self> {
+    pub fn of_version(bytes: &'a [u8], version: u8) -> Option<Self> {
         let (first, rest) = bytes.split_first()?;
         (*first == version).then_some(Self { rest })
     }
 
-    fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.rest.is_empty()
     }
 
@@ -173,7 +168,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    fn array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
+    pub fn array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
         self.take(LEN)?.try_into().ok()
     }
 
@@ -185,7 +180,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn time(&mut self) -> Option<DateTime> {
+    pub fn time(&mut self) -> Option<DateTime> {
         DateTime::from_ticks(u64::from_le_bytes(self.array()?))
     }
 
@@ -193,9 +188,23 @@ impl<'a> Reader<'a> {
         usize::try_from(u32::from_le_bytes(self.array()?)).ok()
     }
 
-    fn text(&mut self) -> Option<String> {
+    pub fn text(&mut self) -> Option<String> {
         let len = self.len()?;
         String::from_utf8(self.take(len)?.to_vec()).ok()
+    }
+
+    pub fn identifiers(&mut self) -> Option<Vec<SignedIdentifier>> {
+        self.list(|reader| {
+            let id = reader.text()?;
+            let policy = reader.option(|reader| {
+                Some(AccessPolicy {
+                    start: reader.option(Reader::time)?,
+                    expiry: reader.option(Reader::time)?,
+                    permission: reader.option(Reader::text)?,
+                })
+            })?;
+            Some(SignedIdentifier { id, policy })
+        })
     }
 
     fn retention(&mut self) -> Option<RetentionPolicy> {
@@ -212,11 +221,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn option<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Option<T>> {
+    pub fn option<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Option<T>> {
         if self.flag()? { read(self).map(Some) } else { Some(None) }
     }
 
-    fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let len = self.len()?;
         // The length is not trusted with memory: damage may have made it huge.
         let mut items = Vec::new();

@@ -1,7 +1,8 @@
-//! Changing the settings of an account's table service.
+//! Changing the settings of one of an account's services.
 
 use std::sync::Arc;
 
+use tavola_auth::StorageService;
 use tavola_engine::{Change, Decision, SpaceId, StoredRow, Transacted};
 use tavola_model::{AccountName, ServiceError, ServiceProperties, ServicePropertiesPatch};
 
@@ -15,15 +16,17 @@ impl Catalog {
     pub async fn set_service_properties(
         self: &Arc<Self>,
         account: &AccountName,
+        service: StorageService,
         patch: ServicePropertiesPatch,
     ) -> Result<(), ServiceError> {
         let (catalog, account) = (self.clone(), account.clone());
-        to_its_end(async move { catalog.patch_settings(&account, &patch).await }).await
+        to_its_end(async move { catalog.patch_settings(&account, service, &patch).await }).await
     }
 
     async fn patch_settings(
         &self,
         account: &AccountName,
+        service: StorageService,
         patch: &ServicePropertiesPatch,
     ) -> Result<(), ServiceError> {
         let mut refusal = None;
@@ -43,10 +46,10 @@ impl Catalog {
                 }
             }
         };
-        let row = settings_row();
+        let row = settings_row(service);
         let done =
             self.engine.transact(SpaceId::CATALOG, account_partition(account), &[&row], &mut decide).await;
-        self.cache.forget_settings(account);
+        self.cache.forget_settings(account, service);
         match done.map_err(from_engine)? {
             Transacted::Applied(_) => Ok(()),
             Transacted::Refused => Err(refusal.expect("a decide that refuses says why")),

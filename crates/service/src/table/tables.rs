@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use tavola_engine::{Change, Decision, EngineError, Position, ScanRange, SpaceId, StoredRow, Transacted};
 use tavola_model::{
-    AccountName, EdmValue, ErrorCode, Filter, FilterNode, PAGE_ITEMS_MAX, QueryTables, ServiceError,
-    SignedIdentifier, TableName, TablePage, TableToken,
+    AccountName, DateTime, EdmValue, ErrorCode, Filter, FilterNode, PAGE_ITEMS_MAX, QueryTables,
+    ServiceError, SignedIdentifier, TableName, TablePage, TableToken,
 };
 
 use super::catalog::{Catalog, TABLE_ROW, TableState, account_partition, decode_table, table_row};
 use super::matches::evaluate;
 use super::record::Table;
+use crate::chance::Chance;
 use crate::failure::from_engine;
 
 /// A name no table can have: its path is that of the list of tables. Recorded: creating it is answered with
@@ -113,7 +114,7 @@ impl Catalog {
             return Err(ErrorCode::TableAlreadyExists.into());
         }
         let now = self.clock.now();
-        let space = self.fresh_space(now);
+        let space = fresh_space(now, self.chance.as_ref());
         self.engine.create_space(space).await.map_err(from_engine)?;
         let created =
             Table { name: name.clone(), space, created: now, deleted_until: None, identifiers: Vec::new() };
@@ -187,14 +188,6 @@ impl Catalog {
         }
     }
 
-    /// An id no space has had: the time, then chance.
-    fn fresh_space(&self, now: tavola_model::DateTime) -> SpaceId {
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&now.ticks().to_be_bytes());
-        id[8..].copy_from_slice(&self.chance.bytes());
-        SpaceId(id)
-    }
-
     /// Drops a space that no row names. If that fails the rows take up room until the next start, no more.
     async fn drop_space(&self, space: SpaceId) {
         if let Err(error) = self.engine.drop_space(space).await {
@@ -204,10 +197,18 @@ impl Catalog {
     }
 }
 
+/// An id no space has had: the time, then chance.
+pub(crate) fn fresh_space(now: DateTime, chance: &dyn Chance) -> SpaceId {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&now.ticks().to_be_bytes());
+    id[8..].copy_from_slice(&chance.bytes());
+    SpaceId(id)
+}
+
 /// Runs a change as a task of its own, so that it ends even if nobody waits for it any more.
-pub(super) async fn to_its_end(
-    change: impl Future<Output = Result<(), ServiceError>> + Send + 'static,
-) -> Result<(), ServiceError> {
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
+) -> Result<T, ServiceError> {
     match tokio::spawn(change).await {
         Ok(done) => done,
         Err(stopped) => Err(ServiceError::new(ErrorCode::OperationTimedOut).caused_by(stopped)),

@@ -1,0 +1,110 @@
+//! Get Messages: claim, then hide in one transaction.
+
+use tavola_engine::{Change, SpaceId, StoredRow};
+use tavola_model::{DateTime, GetMessages, Message, MessageHold, PopReceipt, ServiceError};
+
+use super::catalog::Queues;
+use super::live::Claim;
+use super::messages::{later, put_state, state_of};
+use super::rows::{Place, STATE_ROW, Ticket, decode_text, text_row};
+
+/// How often a get looks again because messages it had claimed were gone (ours).
+const ROUNDS_MAX: usize = 8;
+
+/// Rows of a claimed message in the transaction, behind the state: its place, its next place, its text.
+const ROWS_EACH: usize = 3;
+
+impl Queues {
+    /// Hides the first visible messages from everyone else, and gives them.
+    pub async fn get_messages(
+        &self,
+        space: SpaceId,
+        get: &GetMessages,
+    ) -> Result<Vec<(Message, MessageHold)>, ServiceError> {
+        let (engine, clock) = (self.engine.as_ref(), self.clock.as_ref());
+        let live = self.live.find(engine, clock, space).await?;
+        let count = usize::try_from(get.count).unwrap_or(usize::MAX);
+        let mut got = Vec::new();
+        for _ in 0..ROUNDS_MAX {
+            let wanted = count - got.len();
+            let mut claim = live.claim(engine, clock, space, wanted).await?;
+            let now = live.clock.now(clock);
+            let (claimed, expired, looked) =
+                (claim.places.len(), std::mem::take(&mut claim.expired), claim.looked);
+            let taken = if claimed > 0 {
+                self.hide(space, &claim, get.hidden_seconds, now).await?
+            } else {
+                Vec::new()
+            };
+            drop(claim);
+            if let Some(looked) = looked.filter(|_| claimed == 0 || !expired.is_empty()) {
+                self.tidy_after(space, now, &expired, looked).await?;
+            }
+            let was_all = claimed < wanted && taken.len() == claimed && expired.is_empty();
+            got.extend(taken);
+            if got.len() == count || was_all {
+                break;
+            }
+        }
+        Ok(got)
+    }
+
+    /// Moves the claimed messages that are still there to the time from which others see them again.
+    async fn hide(
+        &self,
+        space: SpaceId,
+        claim: &Claim,
+        hidden_seconds: u32,
+        now: DateTime,
+    ) -> Result<Vec<(Message, MessageHold)>, ServiceError> {
+        let visible = later(now, hidden_seconds);
+        // A tick apart, so that messages that come back come back in their order.
+        let next_of = |place: &Place, index: u64| {
+            let visible = DateTime::from_ticks(visible.ticks() + index).unwrap_or(visible);
+            Place { visible, id: place.id }
+        };
+        let moves: Vec<(Place, Place)> =
+            claim.places.iter().zip(0..).map(|(place, index)| (*place, next_of(place, index))).collect();
+        let keys: Vec<([u8; 25], [u8; 25], [u8; 17])> =
+            moves.iter().map(|(old, new)| (old.row(), new.row(), text_row(old.id))).collect();
+        let mut rows: Vec<&[u8]> = vec![STATE_ROW];
+        for (old, new, text) in &keys {
+            rows.extend([old.as_slice(), new.as_slice(), text.as_slice()]);
+        }
+        let mut taken = Vec::new();
+        let mut decide = |rows: &[Option<StoredRow>]| {
+            taken.clear();
+            let mut state = state_of(space, rows)?;
+            let mut changes = Vec::with_capacity(1 + moves.len() * 2);
+            if let Some(looked) = claim.looked {
+                state.raise(looked.look, looked.first);
+            }
+            for (index, (old, new)) in moves.iter().enumerate() {
+                let first = 1 + index * ROWS_EACH;
+                // Whoever deleted, updated or got it meanwhile came first.
+                let (Some(place), Some(text)) = (&rows[first], &rows[first + 2]) else { continue };
+                let ticket = Ticket::decode(space, &place.body)?;
+                if ticket.has_expired(now) {
+                    continue;
+                }
+                let ticket = Ticket {
+                    dequeue_count: ticket.dequeue_count.saturating_add(1),
+                    changes: ticket.changes.wrapping_add(1),
+                    ..ticket
+                };
+                state.placed(*new);
+                changes.push(Change::Delete { place: first });
+                changes.push(Change::Put { place: first + 1, body: ticket.encode() });
+                let receipt = PopReceipt { next_visible: new.visible, changes: ticket.changes };
+                let text = decode_text(space, &text.body)?;
+                taken.push((ticket.message(old.id, text), MessageHold::of(receipt)));
+            }
+            if !taken.is_empty() {
+                changes.push(put_state(state, now));
+            }
+            Ok(changes)
+        };
+        self.transact(space, &rows, &mut decide).await?;
+        Ok(taken)
+    }
+}

@@ -1,0 +1,221 @@
+//! What this process remembers of a queue while it is in use: its time, and who is about to get which message.
+//!
+//! All of it only spares work. Consumers of one process take from one list of messages that are ready, so they
+//! do not reach for the same ones; whether a message can still be had is decided in the transaction that hides
+//! it, so a second process, a lost list or a message that went away meanwhile do no harm.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tavola_engine::{Engine, EngineError, ScannedRow, SpaceId};
+use tavola_model::{Clock, DateTime, ErrorCode, MessageId, ServiceError};
+
+use super::clock::QueueClock;
+use super::rows::{Look, PARTITION, Place, STATE_ROW, State, Ticket};
+use crate::failure::{damaged, from_engine};
+
+/// Messages that are made ready at once (ours).
+const READY_MAX: usize = 256;
+/// Expired messages that one look collects (ours).
+pub(super) const EXPIRED_MAX: usize = 1000;
+/// Places that one look reads (ours): it goes past expired messages up to here.
+const LOOK_PLACES_MAX: usize = 20_000;
+/// Queues remembered at most before those that nobody uses are forgotten (ours).
+const LIVE_MAX: usize = 10_000;
+
+/// The queues in use, by their space.
+#[derive(Default)]
+pub(super) struct LiveQueues(Mutex<HashMap<SpaceId, Arc<LiveQueue>>>);
+
+impl LiveQueues {
+    /// What is remembered of the queue; begins to remember if nothing is.
+    pub async fn find(
+        &self,
+        engine: &dyn Engine,
+        clock: &dyn Clock,
+        space: SpaceId,
+    ) -> Result<Arc<LiveQueue>, ServiceError> {
+        if let Some(live) = self.lock().get(&space) {
+            return Ok(live.clone());
+        }
+        let state = read_state(engine, space).await?;
+        let fresh = Arc::new(LiveQueue {
+            clock: QueueClock::starting_above(state.time, clock),
+            refilling: tokio::sync::Mutex::default(),
+            ready: Mutex::default(),
+        });
+        let mut queues = self.lock();
+        if queues.len() >= LIVE_MAX {
+            queues.retain(|_, live| Arc::strong_count(live) > 1);
+        }
+        Ok(queues.entry(space).or_insert(fresh).clone())
+    }
+
+    pub fn forget(&self, space: SpaceId) {
+        self.lock().remove(&space);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SpaceId, Arc<LiveQueue>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A queue in use.
+#[derive(Debug)]
+pub(super) struct LiveQueue {
+    pub clock: QueueClock,
+    /// Held by the one consumer that looks for more.
+    refilling: tokio::sync::Mutex<()>,
+    ready: Mutex<Ready>,
+}
+
+#[derive(Debug, Default)]
+struct Ready {
+    /// Messages that were visible at the last look, first come first, none of them claimed.
+    waiting: VecDeque<Place>,
+    /// Messages whose transactions are under way.
+    claimed: HashSet<MessageId>,
+    /// The last look, until someone raises the head by it.
+    looked: Option<Looked>,
+}
+
+/// A look and what it saw first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looked {
+    pub look: Look,
+    /// No message that was visible stood before this time.
+    pub first: DateTime,
+}
+
+/// Messages that nobody else of this process reaches for while this exists.
+#[derive(Debug)]
+pub(super) struct Claim {
+    live: Arc<LiveQueue>,
+    pub places: Vec<Place>,
+    /// Expired messages that were met on the way.
+    pub expired: Vec<Place>,
+    pub looked: Option<Looked>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut ready = self.live.lock();
+        for place in &self.places {
+            ready.claimed.remove(&place.id);
+        }
+    }
+}
+
+impl LiveQueue {
+    /// Claims `count` visible messages, the earliest first; fewer only if a look has just found no more.
+    pub async fn claim(
+        self: &Arc<Self>,
+        engine: &dyn Engine,
+        clock: &dyn Clock,
+        space: SpaceId,
+        count: usize,
+    ) -> Result<Claim, ServiceError> {
+        if let Some(claim) = self.claim_if_enough(count) {
+            return Ok(claim);
+        }
+        let _alone = self.refilling.lock().await;
+        if let Some(claim) = self.claim_if_enough(count) {
+            return Ok(claim);
+        }
+        let claimed = self.lock().claimed.len();
+        let seen = look(engine, space, self.clock.now(clock), READY_MAX + claimed).await?;
+        let mut ready = self.lock();
+        let Ready { waiting, claimed, looked } = &mut *ready;
+        let places = seen.places.into_iter().map(|(place, _)| place);
+        *waiting = places.filter(|place| !claimed.contains(&place.id)).collect();
+        *looked = Some(seen.looked);
+        Ok(self.claim_first(&mut ready, count, seen.expired))
+    }
+
+    /// Claims `count` of those that wait, if there are so many.
+    fn claim_if_enough(self: &Arc<Self>, count: usize) -> Option<Claim> {
+        let mut ready = self.lock();
+        (ready.waiting.len() >= count).then(|| self.claim_first(&mut ready, count, Vec::new()))
+    }
+
+    fn claim_first(self: &Arc<Self>, ready: &mut Ready, count: usize, expired: Vec<Place>) -> Claim {
+        let count = count.min(ready.waiting.len());
+        let places: Vec<Place> = ready.waiting.drain(..count).collect();
+        ready.claimed.extend(places.iter().map(|place| place.id));
+        Claim { live: self.clone(), places, expired, looked: ready.looked.take() }
+    }
+
+    /// Nothing under the lock can panic halfway, so what is behind a poisoned one is whole.
+    fn lock(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a look saw.
+pub(super) struct Seen {
+    /// Visible messages, the earliest first.
+    pub places: Vec<(Place, Ticket)>,
+    /// Expired ones among and before them.
+    pub expired: Vec<Place>,
+    pub looked: Looked,
+}
+
+/// Looks from the head of the queue for up to `max` visible messages.
+pub(super) async fn look(
+    engine: &dyn Engine,
+    space: SpaceId,
+    now: DateTime,
+    max: usize,
+) -> Result<Seen, ServiceError> {
+    let look = read_state(engine, space).await?.look();
+    let end = DateTime::from_ticks(now.ticks() + 1).unwrap_or(DateTime::MAX);
+    let (mut places, mut expired, mut first) = (Vec::new(), Vec::new(), None);
+    let (mut read, mut unreadable) = (0, None);
+    let mut visit = |row: ScannedRow<'_>| {
+        let ticket = Ticket::decode(space, &row.body);
+        let place = Place::of_row(row.row).ok_or_else(|| damaged(space, "the key of a place"));
+        let (ticket, place) = match (ticket, place) {
+            (Ok(ticket), Ok(place)) => (ticket, place),
+            (Err(error), _) | (_, Err(error)) => {
+                unreadable = Some(error);
+                return ControlFlow::Break(());
+            }
+        };
+        first = first.or(Some(place.visible));
+        read += 1;
+        if ticket.has_expired(now) {
+            if expired.len() < EXPIRED_MAX {
+                expired.push(place);
+            }
+        } else {
+            places.push((place, ticket));
+        }
+        if places.len() >= max || read >= LOOK_PLACES_MAX {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    };
+    let range = Place::visible_range(look.head, now);
+    if !range.is_empty() {
+        engine.scan(space, &range, &mut visit).await.map_err(from_queue_engine)?;
+    }
+    match unreadable {
+        Some(error) => Err(error),
+        None => Ok(Seen { places, expired, looked: Looked { look, first: first.unwrap_or(end) } }),
+    }
+}
+
+/// The state of a queue.
+pub(super) async fn read_state(engine: &dyn Engine, space: SpaceId) -> Result<State, ServiceError> {
+    let row = engine.get(space, PARTITION, STATE_ROW).await.map_err(from_queue_engine)?;
+    State::decode(space, row.as_ref().map(|row| &row.body))
+}
+
+/// The answer for an engine's failure. A space that is gone was that of a queue.
+pub(super) fn from_queue_engine(error: EngineError) -> ServiceError {
+    match error {
+        EngineError::SpaceMissing { .. } => ServiceError::new(ErrorCode::QueueNotFound).caused_by(error),
+        other => from_engine(other),
+    }
+}

@@ -1,0 +1,199 @@
+//! Putting, peeking at, updating and deleting messages: each a transaction on the rows it names.
+
+use tavola_engine::{Change, Decision, SpaceId, StoredRow, Transacted};
+use tavola_model::{
+    DateTime, ErrorCode, Guid, Message, MessageHold, MessageId, MessageRef, PopReceipt, PutMessage,
+    ServiceError, UpdateMessage,
+};
+
+use super::catalog::Queues;
+use super::live::{from_queue_engine, look, read_state};
+use super::rows::{PARTITION, Place, STATE_ROW, State, Ticket, decode_text, encode_text, text_row};
+
+impl Queues {
+    /// Messages in a queue, hidden ones included.
+    pub async fn count_messages(&self, space: SpaceId) -> Result<u64, ServiceError> {
+        Ok(read_state(self.engine.as_ref(), space).await?.count)
+    }
+
+    pub async fn put_message(
+        &self,
+        space: SpaceId,
+        put: &PutMessage,
+    ) -> Result<(Message, MessageHold), ServiceError> {
+        let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
+        let now = live.clock.now(self.clock.as_ref());
+        let place = Place { visible: later(now, put.hidden_seconds), id: self.fresh_id() };
+        let expires = put.life_seconds.map_or(DateTime::MAX, |seconds| later(now, seconds));
+        let ticket = Ticket { inserted: now, expires, dequeue_count: 0, changes: 0 };
+        let (place_row, text_row) = (place.row(), text_row(place.id));
+        let mut decide = |rows: &[Option<StoredRow>]| {
+            let mut state = state_of(space, rows)?;
+            state.added(place);
+            Ok(vec![
+                put_state(state, now),
+                Change::Put { place: 1, body: ticket.encode() },
+                Change::Put { place: 2, body: encode_text(&put.text) },
+            ])
+        };
+        self.transact(space, &[STATE_ROW, &place_row, &text_row], &mut decide).await?;
+        let receipt = PopReceipt { next_visible: place.visible, changes: ticket.changes };
+        Ok((ticket.message(place.id, put.text.clone()), MessageHold::of(receipt)))
+    }
+
+    /// The first messages that are visible. What has expired at the front is removed on the way.
+    pub async fn peek_messages(&self, space: SpaceId, count: u32) -> Result<Vec<Message>, ServiceError> {
+        let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
+        let now = live.clock.now(self.clock.as_ref());
+        let max = usize::try_from(count).unwrap_or(usize::MAX);
+        let seen = look(self.engine.as_ref(), space, now, max).await?;
+        let mut messages = Vec::with_capacity(seen.places.len());
+        for (place, ticket) in &seen.places {
+            let text =
+                self.engine.get(space, PARTITION, &text_row(place.id)).await.map_err(from_queue_engine)?;
+            // Whoever deleted it meanwhile came first.
+            let Some(text) = text else { continue };
+            messages.push(ticket.message(place.id, decode_text(space, &text.body)?));
+        }
+        self.tidy_after(space, now, &seen.expired, seen.looked).await?;
+        Ok(messages)
+    }
+
+    pub async fn update_message(
+        &self,
+        space: SpaceId,
+        update: &UpdateMessage,
+    ) -> Result<MessageHold, ServiceError> {
+        let (old, changes) = self.held_place(space, &update.message).await?;
+        let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
+        let now = live.clock.now(self.clock.as_ref());
+        let new = Place { visible: later_than(old.visible, later(now, update.hidden_seconds)), id: old.id };
+        let (old_row, new_row, text_row) = (old.row(), new.row(), text_row(old.id));
+        let mut decide = |rows: &[Option<StoredRow>]| {
+            let ticket = held_ticket(space, rows[1].as_ref(), rows[3].as_ref(), changes, now)?;
+            let mut state = state_of(space, rows)?;
+            state.placed(new);
+            let moved = Ticket { changes: ticket.changes.wrapping_add(1), ..ticket };
+            let mut applied = vec![
+                put_state(state, now),
+                Change::Delete { place: 1 },
+                Change::Put { place: 2, body: moved.encode() },
+            ];
+            if let Some(text) = &update.text {
+                applied.push(Change::Put { place: 3, body: encode_text(text) });
+            }
+            Ok(applied)
+        };
+        self.transact(space, &[STATE_ROW, &old_row, &new_row, &text_row], &mut decide).await?;
+        let receipt = PopReceipt { next_visible: new.visible, changes: changes.wrapping_add(1) };
+        Ok(MessageHold::of(receipt))
+    }
+
+    pub async fn delete_message(&self, space: SpaceId, message: &MessageRef) -> Result<(), ServiceError> {
+        let (place, changes) = self.held_place(space, message).await?;
+        let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
+        let now = live.clock.now(self.clock.as_ref());
+        let (place_row, text_row) = (place.row(), text_row(place.id));
+        let mut decide = |rows: &[Option<StoredRow>]| {
+            held_ticket(space, rows[1].as_ref(), rows[2].as_ref(), changes, now)?;
+            let mut state = state_of(space, rows)?;
+            state.removed();
+            Ok(vec![put_state(state, now), Change::Delete { place: 1 }, Change::Delete { place: 2 }])
+        };
+        self.transact(space, &[STATE_ROW, &place_row, &text_row], &mut decide).await
+    }
+
+    /// Where the message of a receipt stands if the receipt holds: the receipt says it, so nothing is searched.
+    async fn held_place(&self, space: SpaceId, message: &MessageRef) -> Result<(Place, u32), ServiceError> {
+        let id = message.id.ok_or(ErrorCode::MessageNotFound)?;
+        match message.receipt {
+            Some(PopReceipt { next_visible, changes }) => Ok((Place { visible: next_visible, id }, changes)),
+            None => {
+                let text = self.engine.get(space, PARTITION, &text_row(id)).await;
+                Err(not_held(text.map_err(from_queue_engine)?.as_ref()))
+            }
+        }
+    }
+
+    /// Makes the changes that `decide` gives for the rows, or gives its refusal.
+    pub(super) async fn transact(
+        &self,
+        space: SpaceId,
+        rows: &[&[u8]],
+        decide: &mut DecideRows<'_>,
+    ) -> Result<(), ServiceError> {
+        let mut refusal = None;
+        let mut decide_rows = |_: DateTime, rows: &[Option<StoredRow>]| match decide(rows) {
+            Ok(changes) => Decision::Apply(changes),
+            Err(error) => {
+                refusal = Some(error);
+                Decision::Refuse
+            }
+        };
+        let done = self.engine.transact(space, PARTITION, rows, &mut decide_rows).await;
+        match done.map_err(from_queue_engine)? {
+            Transacted::Applied(_) => Ok(()),
+            Transacted::Refused => Err(refusal.expect("a decide that refuses says why")),
+        }
+    }
+
+    /// A random id, marked as such in the way of guids.
+    fn fresh_id(&self) -> MessageId {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.chance.bytes());
+        bytes[8..].copy_from_slice(&self.chance.bytes());
+        bytes[6] = bytes[6] & 0x0F | 0x40;
+        bytes[8] = bytes[8] & 0x3F | 0x80;
+        MessageId(Guid(bytes))
+    }
+}
+
+/// Chooses the changes of the rows of a transaction, or refuses.
+pub(super) type DecideRows<'a> =
+    dyn FnMut(&[Option<StoredRow>]) -> Result<Vec<Change>, ServiceError> + Send + 'a;
+
+/// The state, which is the first row of every transaction.
+pub(super) fn state_of(space: SpaceId, rows: &[Option<StoredRow>]) -> Result<State, ServiceError> {
+    State::decode(space, rows[0].as_ref().map(|row| &row.body))
+}
+
+/// Keeps the state, as of this time.
+pub(super) fn put_state(mut state: State, now: DateTime) -> Change {
+    state.time = state.time.max(now);
+    Change::Put { place: 0, body: state.encode() }
+}
+
+/// The time so many seconds later; no message waits beyond the end of time.
+pub(super) fn later(now: DateTime, seconds: u32) -> DateTime {
+    now.plus_seconds(u64::from(seconds)).unwrap_or(DateTime::MAX)
+}
+
+/// `time`, or right behind it if it is `old`: a message that is moved does not stay where it is.
+fn later_than(old: DateTime, time: DateTime) -> DateTime {
+    if time == old { DateTime::from_ticks(time.ticks() + 1).unwrap_or(time) } else { time }
+}
+
+/// The ticket of a message for whoever has the receipt of its latest change.
+fn held_ticket(
+    space: SpaceId,
+    place: Option<&StoredRow>,
+    text: Option<&StoredRow>,
+    changes: u32,
+    now: DateTime,
+) -> Result<Ticket, ServiceError> {
+    let Some(place) = place else { return Err(not_held(text)) };
+    let ticket = Ticket::decode(space, &place.body)?;
+    if ticket.has_expired(now) {
+        return Err(ErrorCode::MessageNotFound.into());
+    }
+    if ticket.changes != changes {
+        return Err(ErrorCode::PopReceiptMismatch.into());
+    }
+    Ok(ticket)
+}
+
+/// Why a message is not where its receipt says: it has a newer receipt, or it is gone.
+fn not_held(text: Option<&StoredRow>) -> ServiceError {
+    let code = if text.is_some() { ErrorCode::PopReceiptMismatch } else { ErrorCode::MessageNotFound };
+    code.into()
+}

@@ -1,0 +1,321 @@
+//! The rows of a queue's space, all in one partition.
+//!
+//! | row | holds |
+//! |---|---|
+//! | `s` | the [`State`]: how many messages there are, and where the first can be |
+//! | `o` + time + id | a message in its place: the time from which it is visible, and its [`Ticket`] |
+//! | `b` + id | the text of a message |
+//!
+//! A get moves the message from its place to a later one, a delete removes it, so on a log-structured store the
+//! places before the first message are full of tombstones. No reader starts there: it starts at the head.
+//!
+//! Invariant: the head of the state is not behind the place of any message. Whoever places a message lowers it
+//! if need be, in the same transaction. Whoever has looked from the head onward and seen the first message may
+//! raise it, up to the lowest place that was taken since the last time it was raised: that bound covers every
+//! message placed after the look. Once there are no messages the head is at the end of time.
+
+use bytes::Bytes;
+use tavola_engine::{Position, ScanRange, SpaceId};
+use tavola_model::{DateTime, Guid, Message, MessageId, ServiceError};
+
+use crate::failure::damaged;
+
+/// The one partition.
+pub(super) const PARTITION: &[u8] = b"q";
+/// The row of the state.
+pub(super) const STATE_ROW: &[u8] = b"s";
+
+const PLACE_ROW: u8 = b'o';
+const TEXT_ROW: u8 = b'b';
+const VERSION: u8 = 1;
+
+/// Where a message stands: by the time from which it is visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Place {
+    pub visible: DateTime,
+    pub id: MessageId,
+}
+
+impl Place {
+    pub fn row(self) -> [u8; 25] {
+        let mut row = [PLACE_ROW; 25];
+        row[1..9].copy_from_slice(&self.visible.ticks().to_be_bytes());
+        row[9..].copy_from_slice(&self.id.0.0);
+        row
+    }
+
+    pub fn of_row(row: &[u8]) -> Option<Self> {
+        let row: &[u8; 25] = row.try_into().ok()?;
+        let (kind, rest) = row.split_first()?;
+        let (time, id) = rest.split_first_chunk::<8>()?;
+        let visible = DateTime::from_ticks(u64::from_be_bytes(*time))?;
+        (*kind == PLACE_ROW).then_some(Self { visible, id: MessageId(Guid(id.try_into().ok()?)) })
+    }
+
+    /// All places from the head to the last that is visible now.
+    pub fn visible_range(head: DateTime, now: DateTime) -> ScanRange {
+        let bound = |ticks: u64| {
+            let mut row = vec![PLACE_ROW];
+            row.extend_from_slice(&ticks.to_be_bytes());
+            Position::at(PARTITION, &row)
+        };
+        ScanRange { from: bound(head.ticks()), before: Some(bound(now.ticks() + 1)) }
+    }
+}
+
+pub(super) fn text_row(id: MessageId) -> [u8; 17] {
+    let mut row = [TEXT_ROW; 17];
+    row[1..].copy_from_slice(&id.0.0);
+    row
+}
+
+pub(super) fn encode_text(text: &str) -> Bytes {
+    let mut out = Vec::with_capacity(1 + text.len());
+    out.push(VERSION);
+    out.extend_from_slice(text.as_bytes());
+    out.into()
+}
+
+pub(super) fn decode_text(space: SpaceId, body: &[u8]) -> Result<String, ServiceError> {
+    let text = match body.split_first() {
+        Some((&VERSION, text)) => String::from_utf8(text.to_vec()).ok(),
+        _ => None,
+    };
+    text.ok_or_else(|| damaged(space, "the text of a message"))
+}
+
+/// What a message takes along from place to place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    pub inserted: DateTime,
+    pub expires: DateTime,
+    /// Gets so far.
+    pub dequeue_count: u32,
+    /// Gets and updates so far; a receipt holds for one count only.
+    pub changes: u32,
+}
+
+impl Ticket {
+    pub fn has_expired(&self, now: DateTime) -> bool {
+        self.expires <= now
+    }
+
+    pub fn message(&self, id: MessageId, text: String) -> Message {
+        let Self { inserted, expires, dequeue_count, .. } = *self;
+        Message { id, inserted, expires, dequeue_count, text }
+    }
+
+    pub fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(25);
+        out.push(VERSION);
+        out.extend_from_slice(&self.inserted.ticks().to_le_bytes());
+        out.extend_from_slice(&self.expires.ticks().to_le_bytes());
+        out.extend_from_slice(&self.dequeue_count.to_le_bytes());
+        out.extend_from_slice(&self.changes.to_le_bytes());
+        out.into()
+    }
+
+    pub fn decode(space: SpaceId, body: &[u8]) -> Result<Self, ServiceError> {
+        Self::read(body).ok_or_else(|| damaged(space, "the place of a message"))
+    }
+
+    fn read(body: &[u8]) -> Option<Self> {
+        let body: &[u8; 25] = body.try_into().ok()?;
+        let (times, counts) = body[1..].split_at(16);
+        let ticket = Self {
+            inserted: time(&times[..8])?,
+            expires: time(&times[8..])?,
+            dequeue_count: u32::from_le_bytes(counts[..4].try_into().ok()?),
+            changes: u32::from_le_bytes(counts[4..].try_into().ok()?),
+        };
+        (body[0] == VERSION).then_some(ticket)
+    }
+}
+
+/// What is known of all messages of a queue together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// Messages that exist, hidden ones and expired ones that nobody has removed yet included.
+    pub count: u64,
+    /// No message stands before this time.
+    pub head: DateTime,
+    /// The lowest place taken since the head was last raised.
+    lowest: DateTime,
+    /// How often the head was raised.
+    raises: u64,
+    /// The latest time by which this queue was changed, so that its time goes on after a restart.
+    pub time: DateTime,
+}
+
+impl State {
+    /// The state of a queue to which nothing was ever put, which has no row.
+    pub const NEW: State =
+        State { count: 0, head: DateTime::MAX, lowest: DateTime::MAX, raises: 0, time: DateTime::MIN };
+
+    /// A new message stands here.
+    pub fn added(&mut self, place: Place) {
+        self.count += 1;
+        self.placed(place);
+    }
+
+    /// A message stands here now.
+    pub fn placed(&mut self, place: Place) {
+        self.head = self.head.min(place.visible);
+        self.lowest = self.lowest.min(place.visible);
+    }
+
+    /// A message is gone.
+    pub fn removed(&mut self) {
+        assert!(self.count > 0, "only a message that was counted can be removed");
+        self.count -= 1;
+        if self.count == 0 {
+            self.head = DateTime::MAX;
+            self.lowest = DateTime::MAX;
+            self.raises += 1;
+        }
+    }
+
+    /// Where a look that begins now begins.
+    pub fn look(&self) -> Look {
+        Look { head: self.head, raises: self.raises }
+    }
+
+    /// Raises the head after a look that saw no message before `first`. A look that is out of date raises
+    /// nothing.
+    pub fn raise(&mut self, look: Look, first: DateTime) {
+        let to = first.min(self.lowest);
+        if self.raises == look.raises && to > self.head {
+            self.head = to;
+            self.lowest = DateTime::MAX;
+            self.raises += 1;
+        }
+    }
+
+    pub fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(41);
+        out.push(VERSION);
+        for number in [self.count, self.head.ticks(), self.lowest.ticks(), self.raises, self.time.ticks()] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.into()
+    }
+
+    /// From the body of its row, if it has one.
+    pub fn decode(space: SpaceId, body: Option<&Bytes>) -> Result<Self, ServiceError> {
+        match body {
+            None => Ok(Self::NEW),
+            Some(body) => Self::read(body).ok_or_else(|| damaged(space, "the state of a queue")),
+        }
+    }
+
+    fn read(body: &[u8]) -> Option<Self> {
+        let body: &[u8; 41] = body.try_into().ok()?;
+        let number = |place: usize| -> Option<u64> {
+            Some(u64::from_le_bytes(body[1 + place * 8..9 + place * 8].try_into().ok()?))
+        };
+        let state = Self {
+            count: number(0)?,
+            head: DateTime::from_ticks(number(1)?)?,
+            lowest: DateTime::from_ticks(number(2)?)?,
+            raises: number(3)?,
+            time: DateTime::from_ticks(number(4)?)?,
+        };
+        (body[0] == VERSION).then_some(state)
+    }
+}
+
+/// A look at the visible messages, from the head of a state onward.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub head: DateTime,
+    raises: u64,
+}
+
+fn time(bytes: &[u8]) -> Option<DateTime> {
+    DateTime::from_ticks(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ticks: u64) -> DateTime {
+        DateTime::from_ticks(ticks).unwrap()
+    }
+
+    fn place(ticks: u64) -> Place {
+        Place { visible: at(ticks), id: MessageId(Guid([9; 16])) }
+    }
+
+    #[test]
+    fn rows_read_back_as_they_were_written() {
+        let space = SpaceId::CATALOG;
+        assert_eq!(Place::of_row(&place(77).row()), Some(place(77)));
+        let ticket = Ticket { inserted: at(1), expires: DateTime::MAX, dequeue_count: 3, changes: 4 };
+        assert_eq!(Ticket::decode(space, &ticket.encode()).unwrap(), ticket);
+        let state = State { count: 1, head: at(2), lowest: at(3), raises: 4, time: at(5) };
+        assert_eq!(State::decode(space, Some(&state.encode())).unwrap(), state);
+        assert_eq!(decode_text(space, &encode_text("é")).unwrap(), "é");
+    }
+
+    #[test]
+    fn cut_or_unknown_rows_are_refused() {
+        let space = SpaceId::CATALOG;
+        let ticket = Ticket { inserted: at(1), expires: at(2), dequeue_count: 3, changes: 4 }.encode();
+        let state = State::NEW.encode();
+        for len in 0..25 {
+            assert!(Ticket::decode(space, &ticket[..len]).is_err());
+            assert!(State::decode(space, Some(&state.slice(..len))).is_err());
+            assert_eq!(Place::of_row(&place(1).row()[..len]), None);
+        }
+        assert!(decode_text(space, &[]).is_err());
+        assert!(decode_text(space, &[VERSION, 0xFF]).is_err());
+        assert!(decode_text(space, b"\x02text").is_err());
+    }
+
+    #[test]
+    fn the_head_follows_the_first_message_and_yields_to_an_earlier_one() {
+        let mut state = State::NEW;
+        state.added(place(50));
+        assert_eq!(state.head, at(50));
+        state.added(place(40));
+        assert_eq!(state.head, at(40));
+        let look = state.look();
+        state.raise(look, at(45));
+        assert_eq!(state.head, at(40), "a message was placed at 40 since the last raise");
+        let mut raised = State { lowest: DateTime::MAX, ..state };
+        raised.raise(raised.look(), at(45));
+        assert_eq!(raised.head, at(45));
+    }
+
+    #[test]
+    fn a_message_placed_after_the_look_holds_the_head_down() {
+        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, raises: 0, time: at(0) };
+        let look = state.look();
+        state.added(place(30));
+        state.raise(look, at(60));
+        assert_eq!(state.head, at(30));
+    }
+
+    #[test]
+    fn a_look_from_before_another_raise_raises_nothing() {
+        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, raises: 0, time: at(0) };
+        let (early, late) = (state.look(), state.look());
+        state.added(place(30));
+        state.raise(early, at(60));
+        state.raise(late, at(60));
+        assert_eq!(state.head, at(30));
+    }
+
+    #[test]
+    fn the_head_of_an_empty_queue_is_at_the_end_of_time() {
+        let mut state = State::NEW;
+        state.added(place(50));
+        let look = state.look();
+        state.removed();
+        assert_eq!((state.head, state.count), (DateTime::MAX, 0));
+        state.added(place(20));
+        state.raise(look, at(60));
+        assert_eq!(state.head, at(20));
+    }
+}

@@ -1,0 +1,107 @@
+//! Removing what has expired, and raising the head past what is gone.
+
+use std::ops::ControlFlow;
+
+use tavola_engine::{Change, ScanRange, ScannedRow, SpaceId, StoredRow};
+use tavola_model::{DateTime, ServiceError};
+
+use super::catalog::Queues;
+use super::live::{EXPIRED_MAX, Looked, look};
+use super::messages::{put_state, state_of};
+use super::record::{QUEUE_ROW, decode_queue};
+use super::rows::{Place, STATE_ROW, Ticket, text_row};
+use crate::failure::from_engine;
+
+/// How far a look may be ahead of the head before that is worth a write of its own: one second.
+const RAISE_TICKS_MIN: u64 = 10_000_000;
+/// Transactions that one sweep spends on a queue (ours).
+const SWEEP_ROUNDS_MAX: usize = 64;
+
+impl Queues {
+    /// Removes expired messages that a look has met, and raises the head if the look went far.
+    pub(super) async fn tidy_after(
+        &self,
+        space: SpaceId,
+        now: DateTime,
+        expired: &[Place],
+        looked: Looked,
+    ) -> Result<(), ServiceError> {
+        let gap = looked.first.ticks().saturating_sub(looked.look.head.ticks());
+        if expired.is_empty() && gap < RAISE_TICKS_MIN {
+            return Ok(());
+        }
+        let keys: Vec<([u8; 25], [u8; 17])> =
+            expired.iter().map(|place| (place.row(), text_row(place.id))).collect();
+        let mut rows: Vec<&[u8]> = vec![STATE_ROW];
+        for (place, text) in &keys {
+            rows.extend([place.as_slice(), text.as_slice()]);
+        }
+        let mut decide = |rows: &[Option<StoredRow>]| {
+            let before = state_of(space, rows)?;
+            let mut state = before;
+            state.raise(looked.look, looked.first);
+            let mut changes = Vec::new();
+            for index in 0..expired.len() {
+                let first = 1 + index * 2;
+                let Some(place) = &rows[first] else { continue };
+                if Ticket::decode(space, &place.body)?.has_expired(now) {
+                    state.removed();
+                    changes.extend([Change::Delete { place: first }, Change::Delete { place: first + 1 }]);
+                }
+            }
+            if state != before {
+                changes.push(put_state(state, now));
+            }
+            Ok(changes)
+        };
+        self.transact(space, &rows, &mut decide).await
+    }
+
+    /// Removes expired messages at the front of every queue, a bounded number of each.
+    pub async fn sweep(&self) -> Result<(), ServiceError> {
+        for space in self.spaces().await? {
+            let swept = self.sweep_space(space).await;
+            // A queue that is deleted or cleared under the sweep needs none.
+            if let Err(error) = swept
+                && error.code != tavola_model::ErrorCode::QueueNotFound
+            {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn sweep_space(&self, space: SpaceId) -> Result<(), ServiceError> {
+        let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
+        for _ in 0..SWEEP_ROUNDS_MAX {
+            let now = live.clock.now(self.clock.as_ref());
+            let seen = look(self.engine.as_ref(), space, now, EXPIRED_MAX).await?;
+            self.tidy_after(space, now, &seen.expired, seen.looked).await?;
+            if seen.expired.len() < EXPIRED_MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn spaces(&self) -> Result<Vec<SpaceId>, ServiceError> {
+        let (mut spaces, mut unreadable) = (Vec::new(), None);
+        let mut visit = |row: ScannedRow<'_>| {
+            if row.row.first() != Some(&QUEUE_ROW) {
+                return ControlFlow::Continue(());
+            }
+            match decode_queue(&row.body) {
+                Ok(queue) => {
+                    spaces.extend(queue.deleted_until.is_none().then_some(queue.space));
+                    ControlFlow::Continue(())
+                }
+                Err(error) => {
+                    unreadable = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        self.engine.scan(SpaceId::CATALOG, &ScanRange::all(), &mut visit).await.map_err(from_engine)?;
+        unreadable.map_or(Ok(spaces), Err)
+    }
+}
