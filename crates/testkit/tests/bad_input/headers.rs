@@ -98,8 +98,8 @@ fn tunnelled() -> Vec<Case> {
     ]
 }
 
-/// Not recorded: on the real service the system's HTTP layer answers these with a page of its own. Ours answers
-/// with the same statuses and no body, and ends the connection.
+/// Not recorded: these never reach a service. Our HTTP library refuses them with a bare status and ends the
+/// connection; the cases hold it to that.
 fn framing() -> Vec<Case> {
     let raw = |head: &str| Send::Raw(format!("{head}\r\n\r\n").into_bytes());
     let host = "Host: 127.0.0.1";

@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Case> {
         query("a top beyond all numbers", "$top=99999999999999999999999"),
         case("a top of tables below zero", get("/Tables?$top=-1")).refused(400, "InvalidInput"),
         case("a top of tables of 1,001", get("/Tables?$top=1001")).refused(400, "InvalidInput"),
-        // Documented as unsupported; the code is the recorded one for functions, which are as unsupported.
+        // Not recorded; documented as unsupported, with the code that other unsupported requests get.
         entities("an order", "$orderby=Age").refused(501, "NotImplemented"),
         entities("a number to skip", "$skip=1").refused(501, "NotImplemented"),
         entities("a count beside the entities", "$inlinecount=allpages").refused(501, "NotImplemented"),

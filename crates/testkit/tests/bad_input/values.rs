@@ -45,7 +45,7 @@ fn types() -> Vec<Case> {
         typed("a DateTime with an hour that is none", "Edm.DateTime", "\"2021-02-28T25:00:00Z\""),
         typed("a DateTime that is a number", "Edm.DateTime", "1600000000"),
         typed("a String that is a number", "Edm.String", "1"),
-        // The text is recorded for another service of the same origin; the first storable day is documented.
+        // Not recorded; the first storable day is documented, and the code is that of values out of range.
         insert("a DateTime before 1601", r#""a@odata.type":"Edm.DateTime","a":"1600-12-31T23:59:59Z""#)
             .refused(400, "OutOfRangeInput"),
     ]
