@@ -139,7 +139,7 @@ pub fn decode(
         }
         Route::SetTableAcl(table) => {
             check_acl_accept(request.headers)?;
-            Command::SetTableAcl(table, xml::parse_acl(request.body)?)
+            Command::SetTableAcl(table, xml::parse_acl(request.body, "raud")?)
         }
         Route::Batch => decode_batch(request, reply, form)?,
         Route::QueryEntities(table, partition) => {
@@ -183,7 +183,7 @@ fn check_options(query: &Query<'_>) -> Result<(), ServiceError> {
     Ok(())
 }
 
-fn preflight(headers: &HeaderMap) -> Result<Command, ServiceError> {
+pub(crate) fn preflight(headers: &HeaderMap) -> Result<Command, ServiceError> {
     let origin = text(headers, "origin").ok_or(ErrorCode::MissingRequiredHeader)?;
     let method = text(headers, "access-control-request-method").ok_or(ErrorCode::MissingRequiredHeader)?;
     let wanted = text(headers, "access-control-request-headers").unwrap_or_default();

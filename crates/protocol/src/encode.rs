@@ -42,7 +42,7 @@ pub fn encode(
         Err(error) => encode_error(reply, form, error, now, ids),
     };
     let gateway = matches!(result, Err(error) if is_from_gateway(form, error.code));
-    finish(&mut response, reply, gateway, cors, now);
+    finish(&mut response, reply, if gateway { Sender::Gateway } else { Sender::Service(SERVER) }, cors, now);
     response
 }
 
@@ -198,7 +198,7 @@ fn in_batch(reply: &Reply, form: &Form, response: Response, ids: [Guid; 2]) -> R
     }
 }
 
-fn preflight(allowed: &PreflightAllowed) -> Response {
+pub(crate) fn preflight(allowed: &PreflightAllowed) -> Response {
     let mut response = Response::empty(StatusCode::OK)
         .with("Access-Control-Allow-Origin", &*allowed.origin)
         .with("Access-Control-Allow-Methods", &*allowed.method);
@@ -270,7 +270,7 @@ fn encode_single_error(reply: &Reply, form: &Form, error: &ServiceError, now: Da
 }
 
 /// What an anonymous client is told to bring. The tenant is the one that names no tenant.
-const CHALLENGE: &str = "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize resource_id=https://storage.azure.com";
+pub(crate) const CHALLENGE: &str = "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize resource_id=https://storage.azure.com";
 
 /// Errors that the gateway answers before a service and its version are known.
 fn is_from_gateway(form: &Form, code: ErrorCode) -> bool {
@@ -285,14 +285,32 @@ fn is_from_gateway(form: &Form, code: ErrorCode) -> bool {
         )
 }
 
-fn finish(response: &mut Response, reply: &Reply, gateway: bool, cors: Option<&CorsHeaders>, now: DateTime) {
+/// Who sends an answer: the gateway before a service and its version are known, or the service of this name.
+#[derive(Clone, Copy)]
+pub(crate) enum Sender {
+    Gateway,
+    Service(&'static str),
+}
+
+/// Adds the headers that every answer has.
+pub(crate) fn finish(
+    response: &mut Response,
+    reply: &Reply,
+    sender: Sender,
+    cors: Option<&CorsHeaders>,
+    now: DateTime,
+) {
     let headers = &mut response.headers;
-    headers.push(("Server", if gateway { GATEWAY_SERVER } else { SERVER }.to_owned()));
+    let server = match sender {
+        Sender::Gateway => GATEWAY_SERVER,
+        Sender::Service(name) => name,
+    };
+    headers.push(("Server", server.to_owned()));
     headers.push(("x-ms-request-id", reply.request_id.clone()));
     if let Some(id) = &reply.client_request_id {
         headers.push(("x-ms-client-request-id", id.clone()));
     }
-    if !gateway {
+    if let Sender::Service(_) = sender {
         headers.push(("x-ms-version", reply.version.as_str().to_owned()));
     }
     headers.push(("Date", now.to_rfc1123()));
@@ -337,7 +355,7 @@ fn guarded(response: Response) -> Response {
     response.with("Cache-Control", "no-cache").with("X-Content-Type-Options", "nosniff")
 }
 
-fn service_xml(body: String) -> Response {
+pub(crate) fn service_xml(body: String) -> Response {
     let response = Response::empty(StatusCode::OK).with("Content-Type", "application/xml");
     Response { body: body.into(), ..response }
 }

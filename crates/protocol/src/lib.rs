@@ -8,6 +8,7 @@ mod edm_text;
 mod encode;
 mod error_body;
 mod query;
+pub mod queue;
 mod reply;
 mod response;
 mod route;

@@ -103,7 +103,11 @@ impl Reply {
         let (version, version_refusal) = match text(headers, "x-ms-version").map(ApiVersion::parse) {
             None => (ApiVersion::default(), None),
             Some(Ok(version)) => (version, None),
-            Some(Err(error)) => (ApiVersion::default(), Some(error)),
+            Some(Err(error)) => {
+                let given = text(headers, "x-ms-version").unwrap_or_default();
+                let error = error.with_detail("HeaderName", "x-ms-version").with_detail("HeaderValue", given);
+                (ApiVersion::default(), Some(error))
+            }
         };
         let query = Query::parse(raw_query).unwrap_or_default();
         let (format, format_refusal) =

@@ -10,6 +10,8 @@ pub struct Response {
     pub status: StatusCode,
     /// Headers in the order and case in which they are written.
     pub headers: Vec<(&'static str, String)>,
+    /// Further headers, whose names clients have chosen: metadata.
+    pub metadata: Vec<(String, String)>,
     /// The whole body.
     pub body: Bytes,
 }
@@ -17,7 +19,7 @@ pub struct Response {
 impl Response {
     /// Without a body.
     pub fn empty(status: StatusCode) -> Self {
-        Self { status, headers: Vec::with_capacity(10), body: Bytes::new() }
+        Self { status, headers: Vec::with_capacity(10), metadata: Vec::new(), body: Bytes::new() }
     }
 
     /// Adds a header.

@@ -6,7 +6,7 @@ mod document;
 mod service_properties;
 
 pub use acl::{parse_acl, write_acl};
-pub use document::{escape, escape_attribute, resolve_reference};
+pub use document::{escape, escape_attribute, invalid, parse, resolve_reference};
 pub use service_properties::{parse_service_properties, write_service_properties, write_service_stats};
 
 /// What every document starts with.

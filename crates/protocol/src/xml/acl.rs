@@ -5,10 +5,10 @@ use tavola_model::{
 };
 
 use super::PROLOGUE;
-use super::document::{Element, escape, invalid, parse};
+use super::document::{Element, escape, invalid, invalid_element, parse};
 
-/// Reads the body of Set Table ACL; an empty body is an empty list.
-pub fn parse_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, ServiceError> {
+/// Reads the body of Set ACL, with the permission letters of its service; an empty body is an empty list.
+pub fn parse_acl(body: &[u8], letters: &str) -> Result<Vec<SignedIdentifier>, ServiceError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Vec::new());
     }
@@ -17,10 +17,10 @@ pub fn parse_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, ServiceError> {
     {
         return Err(invalid());
     }
-    root.children.iter().map(identifier).collect()
+    root.children.iter().map(|element| identifier(element, letters)).collect()
 }
 
-/// Writes the body of Get Table ACL.
+/// Writes the body of Get ACL.
 pub fn write_acl(identifiers: &[SignedIdentifier]) -> String {
     let mut out = PROLOGUE.to_owned();
     if identifiers.is_empty() {
@@ -41,17 +41,19 @@ pub fn write_acl(identifiers: &[SignedIdentifier]) -> String {
     out
 }
 
-fn identifier(element: &Element) -> Result<SignedIdentifier, ServiceError> {
-    let id = element.child_text("Id").ok_or_else(invalid)?;
+fn identifier(element: &Element, letters: &str) -> Result<SignedIdentifier, ServiceError> {
+    let named = element.child("Id").ok_or_else(invalid)?;
+    let id = named.text.trim();
     if id.is_empty() || id.chars().count() > ACL_ID_CHARS_MAX {
-        return Err(invalid());
+        let reason = "Signed identifier ID cannot be empty or over 64 characters in length";
+        return Err(invalid_element(named, reason));
     }
     let policy = match element.child("AccessPolicy") {
         None => None,
         Some(policy) => Some(AccessPolicy {
             start: time(policy.child_text("Start"))?,
             expiry: time(policy.child_text("Expiry"))?,
-            permission: permission(policy.child_text("Permission"))?,
+            permission: permission(policy.child_text("Permission"), letters)?,
         }),
     };
     Ok(SignedIdentifier {
@@ -73,9 +75,9 @@ fn time(text: Option<&str>) -> Result<Option<DateTime>, ServiceError> {
     Ok(Some(time))
 }
 
-fn permission(text: Option<&str>) -> Result<Option<String>, ServiceError> {
+fn permission(text: Option<&str>, letters: &str) -> Result<Option<String>, ServiceError> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
-    if !text.bytes().all(|letter| b"raud".contains(&letter)) {
+    if !text.chars().all(|letter| letters.contains(letter)) {
         return Err(invalid());
     }
     Ok(Some(text.to_owned()))
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     fn check(body: &str, expected: &str) {
-        let shown = match parse_acl(body.as_bytes()) {
+        let shown = match parse_acl(body.as_bytes(), "raud") {
             Ok(list) => write_acl(&list).trim_start_matches(PROLOGUE).to_owned(),
             Err(error) => error.code.as_str().to_owned(),
         };

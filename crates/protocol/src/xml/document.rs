@@ -16,6 +16,8 @@ pub struct Element {
     pub children: Vec<Element>,
     /// Character data directly inside.
     pub text: String,
+    /// Where the name of what follows it stands, which is where the service finds fault with it.
+    after: Spot,
 }
 
 impl Element {
@@ -30,56 +32,143 @@ impl Element {
     }
 }
 
-/// `InvalidXmlDocument`.
+/// `InvalidXmlDocument` for what a well-formed document says.
 pub fn invalid() -> ServiceError {
-    ErrorCode::InvalidXmlDocument.into()
+    invalid_at(Spot::default(), "")
+}
+
+/// `InvalidXmlDocument` for what this element says.
+pub fn invalid_element(element: &Element, reason: &'static str) -> ServiceError {
+    invalid_at(element.after, reason)
+}
+
+fn invalid_at(spot: Spot, reason: &'static str) -> ServiceError {
+    ServiceError::new(ErrorCode::InvalidXmlDocument)
+        .with_detail("LineNumber", spot.line.to_string())
+        .with_detail("LinePosition", spot.column.to_string())
+        .with_detail("Reason", reason)
+}
+
+/// A place in a document, both counted from one; zeros for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Spot {
+    line: usize,
+    column: usize,
+}
+
+/// Follows the reader through the text, so that a place is known when it is asked for.
+struct Cursor<'a> {
+    text: &'a str,
+    offset: usize,
+    spot: Spot,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, offset: 0, spot: Spot { line: 1, column: 1 } }
+    }
+
+    /// The place at an offset that is not before the last one asked for. Columns count UTF-16 units.
+    fn at(&mut self, offset: usize) -> Spot {
+        for character in self.text.get(self.offset..offset).unwrap_or_default().chars() {
+            if character == '\n' {
+                self.spot = Spot { line: self.spot.line + 1, column: 1 };
+            } else {
+                self.spot.column += character.len_utf16();
+            }
+        }
+        self.offset = self.offset.max(offset);
+        self.spot
+    }
+
+    /// The place of the name of the tag that begins at an offset, or of the offset itself.
+    fn name_at(&mut self, offset: usize) -> Spot {
+        let rest = self.text.get(offset..).unwrap_or_default();
+        let skipped = if rest.starts_with("</") { 2 } else { usize::from(rest.starts_with('<')) };
+        let Spot { line, column } = self.at(offset);
+        Spot { line, column: column + skipped }
+    }
 }
 
 /// Reads a document; its root must have the given name.
 pub fn parse(body: &[u8], root: &str) -> Result<Element, ServiceError> {
     let text = std::str::from_utf8(body).map_err(|_| invalid())?;
-    let mut reader = Reader::from_str(text.trim_start_matches('\u{FEFF}'));
-    let mut open: Vec<Element> = vec![Element::default()];
-    let mut count = 0;
-    loop {
-        let event = reader.read_event().map_err(|_| invalid())?;
-        match event {
-            Event::Start(start) => {
-                open.push(Element { name: start.local_name().as_ref().to_owned(), ..Element::default() });
-                count += 1;
-            }
-            Event::Empty(start) => {
-                let element = Element { name: start.local_name().as_ref().to_owned(), ..Element::default() };
-                innermost(&mut open)?.children.push(element);
-                count += 1;
-            }
-            Event::End(_) => {
-                let element = open.pop().ok_or_else(invalid)?;
-                innermost(&mut open)?.children.push(element);
-            }
-            Event::Text(text) => innermost(&mut open)?.text.push_str(&text.xml10_content()),
-            Event::CData(text) => innermost(&mut open)?.text.push_str(&text.xml10_content()),
-            Event::GeneralRef(reference) => {
-                let piece = resolve_reference(&reference).ok_or_else(invalid)?;
-                innermost(&mut open)?.text.push_str(&piece);
-            }
-            Event::DocType(_) => return Err(invalid()),
-            Event::Eof => break,
-            Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
-        }
-        if count > ELEMENTS_MAX || open.len() > NESTING_MAX {
-            return Err(invalid());
-        }
-    }
-    let mut document = open.pop().filter(|_| open.is_empty()).ok_or_else(invalid)?;
-    match (document.children.pop(), document.children.is_empty()) {
-        (Some(element), true) if element.name == root => Ok(element),
-        _ => Err(invalid()),
+    let text = text.trim_start_matches('\u{FEFF}');
+    let mut reader = Reader::from_str(text);
+    let mut cursor = Cursor::new(text);
+    match parse_elements(&mut reader, &mut cursor) {
+        Ok(Some(element)) if element.name == root => Ok(element),
+        Ok(_) => Err(invalid()),
+        Err(Malformed { offset }) => Err(invalid_at(cursor.at(offset), "Error parsing Xml content")),
     }
 }
 
-fn innermost(open: &mut [Element]) -> Result<&mut Element, ServiceError> {
-    open.last_mut().ok_or_else(invalid)
+/// The text is no XML from this offset on.
+struct Malformed {
+    offset: usize,
+}
+
+/// The only element of the document, or `None` if there is another number of them.
+fn parse_elements(reader: &mut Reader<&[u8]>, cursor: &mut Cursor<'_>) -> Result<Option<Element>, Malformed> {
+    let mut open: Vec<Element> = vec![Element::default()];
+    let mut count = 0;
+    loop {
+        let start = position(reader.buffer_position());
+        let malformed = || Malformed { offset: start };
+        let event = reader.read_event();
+        let event = event.map_err(|_| Malformed { offset: position(reader.error_position()) })?;
+        let end = position(reader.buffer_position());
+        if let Some(forbidden) = cursor.text.get(start..end).unwrap_or_default().find(is_forbidden) {
+            return Err(Malformed { offset: start + forbidden });
+        }
+        let innermost = open.last_mut().ok_or_else(malformed)?;
+        match event {
+            Event::Start(tag) => {
+                open.push(Element { name: tag.local_name().as_ref().to_owned(), ..Element::default() });
+                count += 1;
+            }
+            Event::Empty(tag) => {
+                let name = tag.local_name().as_ref().to_owned();
+                innermost.children.push(Element { name, after: cursor.name_at(end), ..Element::default() });
+                count += 1;
+            }
+            Event::End(_) => {
+                let mut element = open.pop().ok_or_else(malformed)?;
+                element.after = cursor.name_at(end);
+                open.last_mut().ok_or_else(malformed)?.children.push(element);
+            }
+            Event::Text(text) => innermost.text.push_str(&text.xml10_content()),
+            Event::CData(text) => innermost.text.push_str(&text.xml10_content()),
+            Event::GeneralRef(reference) => {
+                let piece = resolve_reference(&reference).ok_or_else(malformed)?;
+                if piece.contains(is_forbidden) {
+                    return Err(malformed());
+                }
+                innermost.text.push_str(&piece);
+            }
+            Event::DocType(_) => return Err(malformed()),
+            Event::Eof if open.len() == 1 => break,
+            Event::Eof => return Err(malformed()),
+            Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
+        }
+        if count > ELEMENTS_MAX || open.len() > NESTING_MAX {
+            return Err(malformed());
+        }
+    }
+    let mut document = open.pop().unwrap_or_default();
+    Ok(document.children.pop().filter(|_| document.children.is_empty()))
+}
+
+fn position(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// Characters that XML 1.0 cannot hold in any form.
+fn is_forbidden(character: char) -> bool {
+    matches!(
+        character,
+        '\u{0}'..='\u{8}' | '\u{B}' | '\u{C}' | '\u{E}'..='\u{1F}' | '\u{FFFE}' | '\u{FFFF}'
+    )
 }
 
 /// The text of `&amp;`, `&#65;` and the like; entities of a document's own are not known here.
@@ -116,8 +205,8 @@ pub fn escape(text: &str, out: &mut String) {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             // XML 1.0 has no way to write these; the writer of the service puts references nevertheless.
-            '\u{0}'..='\u{8}' | '\u{B}' | '\u{C}' | '\u{E}'..='\u{1F}' | '\u{FFFE}' | '\u{FFFF}' => {
-                out.push_str(&format!("&#x{:X};", u32::from(character)));
+            forbidden if is_forbidden(forbidden) => {
+                out.push_str(&format!("&#x{:X};", u32::from(forbidden)));
             }
             '\r' => out.push_str("&#xD;"),
             other => out.push(other),

@@ -6,7 +6,7 @@ use tavola_model::{
 };
 
 use super::PROLOGUE;
-use super::document::{Element, escape, invalid, parse};
+use super::document::{Element, escape, invalid, invalid_element, parse};
 
 /// Reads the body of Set Service Properties: any of the top elements, each with children in any order.
 pub fn parse_service_properties(body: &[u8]) -> Result<ServicePropertiesPatch, ServiceError> {
@@ -91,9 +91,11 @@ fn retention(element: &Element) -> Result<RetentionPolicy, ServiceError> {
             Ok(RetentionPolicy { days: None })
         };
     }
-    let days = policy.child_text("Days").and_then(|text| text.parse::<u32>().ok()).ok_or_else(invalid)?;
+    let element = policy.child("Days").ok_or_else(invalid)?;
+    let days = element.text.trim().parse::<u32>().map_err(|_| invalid())?;
     if !(1..=RETENTION_DAYS_MAX).contains(&days) {
-        return Err(invalid());
+        let reason = "Retention days must be greater than 0 and less than or equal to 365 days.";
+        return Err(invalid_element(element, reason));
     }
     Ok(RetentionPolicy { days: Some(days) })
 }

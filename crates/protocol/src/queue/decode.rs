@@ -1,0 +1,231 @@
+//! A routed request with its headers and body to the command it asks for.
+
+use http::HeaderMap;
+use tavola_model::{
+    AccountName, Command, ErrorCode, GetMessages, ListQueues, MESSAGE_BYTES_MAX,
+    MESSAGE_HIDDEN_SECONDS_DEFAULT, MESSAGE_HIDDEN_SECONDS_MAX, MESSAGES_MAX, MessageId, MessageRef,
+    Metadata, PeekMessages, PutMessage, QUEUES_PAGE_MAX, QueueCommand, QueueName, ServiceError,
+    UpdateMessage,
+};
+
+use super::options::{invalid_value, life_seconds, number, pop_receipt, put_hidden_seconds, required_number};
+use super::route::QueueRoute;
+use crate::decode::preflight;
+use crate::query::Query;
+use crate::version::ApiVersion;
+use crate::xml;
+
+const METADATA_PREFIX: &str = "x-ms-meta-";
+/// Permission letters of a queue's stored access policies.
+const LETTERS: &str = "raup";
+
+/// A request to the queue service whose head has been read.
+pub struct QueueRequest<'a> {
+    /// The account it addresses.
+    pub account: &'a AccountName,
+    /// The version it asks for.
+    pub version: &'a ApiVersion,
+    /// Raw query.
+    pub query: &'a str,
+    /// Headers.
+    pub headers: &'a HeaderMap,
+    /// Names of metadata headers as the client wrote them; those that are missing are in lower case.
+    pub spelled_names: &'a [String],
+    /// The whole body.
+    pub body: &'a [u8],
+}
+
+/// Decodes a request into a command.
+pub fn decode(route: QueueRoute, request: &QueueRequest<'_>) -> Result<Command, ServiceError> {
+    let query = Query::parse(request.query).ok_or(ErrorCode::InvalidUri)?;
+    let command = match route {
+        QueueRoute::Preflight => return preflight(request.headers),
+        QueueRoute::GetServiceProperties => return Ok(Command::GetServiceProperties),
+        QueueRoute::SetServiceProperties => {
+            let patch = xml::parse_service_properties(request.body)?;
+            return Ok(Command::SetServiceProperties(Box::new(patch)));
+        }
+        QueueRoute::GetServiceStats => return Ok(Command::GetServiceStats),
+        QueueRoute::ListQueues => QueueCommand::ListQueues(list_queues(&query, request.account)?),
+        QueueRoute::CreateQueue(queue) => QueueCommand::CreateQueue(queue, metadata(request)?),
+        QueueRoute::DeleteQueue(queue) => QueueCommand::DeleteQueue(queue),
+        QueueRoute::GetQueueMetadata(queue) => QueueCommand::GetQueueMetadata(queue),
+        QueueRoute::SetQueueMetadata(queue) => QueueCommand::SetQueueMetadata(queue, metadata(request)?),
+        QueueRoute::GetQueueAcl(queue) => QueueCommand::GetQueueAcl(queue),
+        QueueRoute::SetQueueAcl(queue) => {
+            QueueCommand::SetQueueAcl(queue, xml::parse_acl(request.body, LETTERS)?)
+        }
+        QueueRoute::PutMessage(queue) => QueueCommand::PutMessage(put_message(queue, &query, request)?),
+        QueueRoute::GetMessages(queue) => QueueCommand::GetMessages(GetMessages {
+            queue,
+            count: count(&query)?,
+            hidden_seconds: number(&query, "visibilitytimeout", 1, MESSAGE_HIDDEN_SECONDS_MAX)?
+                .unwrap_or(MESSAGE_HIDDEN_SECONDS_DEFAULT),
+        }),
+        QueueRoute::PeekMessages(queue) => {
+            QueueCommand::PeekMessages(PeekMessages { queue, count: count(&query)? })
+        }
+        QueueRoute::ClearMessages(queue) => QueueCommand::ClearMessages(queue),
+        QueueRoute::UpdateMessage(queue, id) => QueueCommand::UpdateMessage(UpdateMessage {
+            message: message_ref(queue, &id, &query)?,
+            hidden_seconds: required_number(&query, "visibilitytimeout", 0, MESSAGE_HIDDEN_SECONDS_MAX)?,
+            text: if request.body.is_empty() { None } else { Some(message_text(request.body)?) },
+        }),
+        QueueRoute::DeleteMessage(queue, id) => QueueCommand::DeleteMessage(message_ref(queue, &id, &query)?),
+    };
+    Ok(Command::Queue(command))
+}
+
+fn list_queues(query: &Query<'_>, account: &AccountName) -> Result<ListQueues, ServiceError> {
+    let given = |name: &str| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    let marker = given("marker");
+    let from = marker.as_deref().map(|marker| marker_name(marker, account)).transpose()?;
+    let with_metadata = match query.get("include") {
+        None | Some("") => false,
+        Some("metadata") => true,
+        Some(other) => return Err(invalid_value("include", other, "")),
+    };
+    let max = number(query, "maxresults", 1, QUEUES_PAGE_MAX)?;
+    Ok(ListQueues { prefix: given("prefix"), from, max, with_metadata, marker })
+}
+
+/// The name in `/account/name`.
+fn marker_name(marker: &str, account: &AccountName) -> Result<String, ServiceError> {
+    let name = marker.strip_prefix('/').and_then(|rest| rest.strip_prefix(account.as_str()));
+    match name.and_then(|rest| rest.strip_prefix('/')) {
+        Some(name) => Ok(name.to_owned()),
+        None => Err(ServiceError::with_message(
+            ErrorCode::OutOfRangeInput,
+            "One of the request inputs is out of range.",
+        )),
+    }
+}
+
+fn metadata(request: &QueueRequest<'_>) -> Result<Metadata, ServiceError> {
+    let mut pairs = Vec::new();
+    for (header, value) in request.headers {
+        let Some(name) = header.as_str().strip_prefix(METADATA_PREFIX) else { continue };
+        let spelled = request
+            .spelled_names
+            .iter()
+            .filter_map(|spelled| spelled.get(METADATA_PREFIX.len()..))
+            .find(|spelled| spelled.eq_ignore_ascii_case(name));
+        let value = value.to_str().map_err(|_| ErrorCode::InvalidMetadata)?;
+        pairs.push((spelled.unwrap_or(name).to_owned(), value.trim().to_owned()));
+    }
+    Metadata::parse(pairs)
+}
+
+fn count(query: &Query<'_>) -> Result<u32, ServiceError> {
+    Ok(number(query, "numofmessages", 1, MESSAGES_MAX)?.unwrap_or(1))
+}
+
+fn put_message(
+    queue: QueueName,
+    query: &Query<'_>,
+    request: &QueueRequest<'_>,
+) -> Result<PutMessage, ServiceError> {
+    let life_seconds = life_seconds(query, request.version)?;
+    let hidden_seconds = put_hidden_seconds(query, life_seconds)?;
+    Ok(PutMessage { queue, text: message_text(request.body)?, hidden_seconds, life_seconds })
+}
+
+fn message_ref(queue: QueueName, id: &str, query: &Query<'_>) -> Result<MessageRef, ServiceError> {
+    Ok(MessageRef { queue, id: MessageId::parse(id), receipt: pop_receipt(query)? })
+}
+
+/// The text in `<QueueMessage><MessageText>…`, unescaped once.
+fn message_text(body: &[u8]) -> Result<String, ServiceError> {
+    let mut root = xml::parse(body, "QueueMessage")?;
+    let place = root.children.iter().position(|child| child.name == "MessageText");
+    let text = root.children.swap_remove(place.ok_or_else(xml::invalid)?).text;
+    if text.len() > MESSAGE_BYTES_MAX {
+        return Err(ServiceError::new(ErrorCode::RequestBodyTooLarge)
+            .with_detail("MaxLimit", MESSAGE_BYTES_MAX.to_string()));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_text(body: &str, expected: &str) {
+        let shown = match message_text(body.as_bytes()) {
+            Ok(text) => text,
+            Err(error) => {
+                let details: Vec<&str> = error.details.iter().map(|(_, text)| text.as_str()).collect();
+                format!("{} {}", error.code.as_str(), details.join(" "))
+            }
+        };
+        assert_eq!(shown, expected, "{body}");
+    }
+
+    #[test]
+    fn text_is_unescaped_once_and_keeps_its_white_space() {
+        check_text("<QueueMessage><MessageText>a&amp;lt; b</MessageText></QueueMessage>", "a&lt; b");
+        check_text(
+            "\u{FEFF}<?xml version='1.0'?>\n<QueueMessage><MessageText> é\n</MessageText></QueueMessage>",
+            " é\n",
+        );
+        check_text("<QueueMessage><MessageText /></QueueMessage>", "");
+        check_text("<QueueMessage><MessageText><![CDATA[<x>]]></MessageText></QueueMessage>", "<x>");
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_where_it_goes_wrong() {
+        let head = "<?xml version='1.0' encoding='utf-8'?>\n";
+        check_text(
+            &format!("{head}<QueueMessage><MessageText>\u{1}</MessageText></QueueMessage>"),
+            "InvalidXmlDocument 2 28 Error parsing Xml content",
+        );
+        check_text(
+            &format!("{head}<QueueMessage><MessageText>&#1;</MessageText></QueueMessage>"),
+            "InvalidXmlDocument 2 28 Error parsing Xml content",
+        );
+        check_text("<Other/>", "InvalidXmlDocument 0 0 ");
+        check_text("<QueueMessage/>", "InvalidXmlDocument 0 0 ");
+        for body in ["", "x", "<QueueMessage>", "<QueueMessage></Other>", "<a><b></a></b>"] {
+            let error = message_text(body.as_bytes()).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidXmlDocument, "{body}");
+        }
+    }
+
+    #[test]
+    fn text_holds_up_to_64_kib_once_unescaped() {
+        let wrap = |text: String| format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>");
+        assert!(message_text(wrap("a".repeat(65_536)).as_bytes()).is_ok());
+        assert!(message_text(wrap("&lt;".repeat(65_536)).as_bytes()).is_ok());
+        check_text(&wrap("a".repeat(65_537)), "RequestBodyTooLarge 65536");
+        check_text(&wrap("é".repeat(32_769)), "RequestBodyTooLarge 65536");
+    }
+
+    #[test]
+    fn markers_name_a_queue_of_the_account() {
+        let account = AccountName::parse("acct").unwrap();
+        let check = |marker: &str| marker_name(marker, &account).map_err(|error| error.code);
+        assert_eq!(check("/acct/abc"), Ok("abc".to_owned()));
+        for marker in ["garbage", "/other/abc", "acct/abc", "/acct"] {
+            assert_eq!(check(marker), Err(ErrorCode::OutOfRangeInput), "{marker}");
+        }
+    }
+
+    #[test]
+    fn metadata_keeps_the_case_in_which_it_was_written() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("x-ms-meta-upper", " a "), ("x-ms-meta-lower", "b"), ("x-ms-metadata", "c")] {
+            headers.append(name, value.parse().unwrap());
+        }
+        let account = AccountName::parse("acct").unwrap();
+        let request = QueueRequest {
+            account: &account,
+            version: &ApiVersion::default(),
+            query: "",
+            headers: &headers,
+            spelled_names: &["X-MS-Meta-UPPER".to_owned()],
+            body: &[],
+        };
+        let metadata = metadata(&request).unwrap();
+        assert_eq!(metadata.iter().collect::<Vec<_>>(), [("lower", "b"), ("UPPER", "a")]);
+    }
+}

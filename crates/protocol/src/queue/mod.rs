@@ -1,0 +1,13 @@
+//! The wire format of the queue service: XML bodies with a byte order mark, errors with their details.
+//!
+//! The three steps have the names they have for tables: `route`, `decode`, `encode`.
+
+mod decode;
+mod encode;
+mod options;
+mod route;
+mod write;
+
+pub use decode::{QueueRequest, decode};
+pub use encode::encode;
+pub use route::{QueueRoute, route};

@@ -1,0 +1,125 @@
+//! Answers of the queue service as XML.
+
+use tavola_model::{Message, MessageHold, QueuePage, ServiceError};
+
+use super::options::write_pop_receipt;
+use crate::xml::{PROLOGUE, escape, escape_attribute};
+
+/// The body that answers Put Message.
+pub fn message_put(message: &Message, hold: &MessageHold) -> String {
+    messages(std::slice::from_ref(message), |message, out| {
+        push_times(message, out);
+        push_hold(hold, out);
+    })
+}
+
+/// The body that answers Get Messages.
+pub fn messages_got(got: &[(Message, MessageHold)]) -> String {
+    messages(got, |(message, hold), out| {
+        push_times(message, out);
+        push_hold(hold, out);
+        push_content(message, out);
+    })
+}
+
+/// The body that answers Peek Messages.
+pub fn messages_peeked(peeked: &[Message]) -> String {
+    messages(peeked, |message, out| {
+        push_times(message, out);
+        push_content(message, out);
+    })
+}
+
+/// The body that answers List Queues.
+pub fn queues(page: &QueuePage, base: &str, account: &str) -> String {
+    let mut out = PROLOGUE.to_owned();
+    out.push_str("<EnumerationResults ServiceEndpoint=\"");
+    escape_attribute(base, &mut out);
+    out.push_str("\">");
+    for (name, text) in [("Prefix", &page.asked.prefix), ("Marker", &page.asked.marker)] {
+        if let Some(text) = text {
+            push(name, text, &mut out);
+        }
+    }
+    if let Some(max) = page.asked.max {
+        push("MaxResults", &max.to_string(), &mut out);
+    }
+    if page.queues.is_empty() {
+        out.push_str("<Queues />");
+    } else {
+        out.push_str("<Queues>");
+        for queue in &page.queues {
+            out.push_str("<Queue>");
+            push("Name", queue.name.as_str(), &mut out);
+            if page.asked.with_metadata {
+                let mut pairs = String::new();
+                queue.metadata.iter().for_each(|(name, value)| push(name, value, &mut pairs));
+                push_markup("Metadata", &pairs, &mut out);
+            }
+            out.push_str("</Queue>");
+        }
+        out.push_str("</Queues>");
+    }
+    let next = page.next.as_ref().map(|name| format!("/{account}/{name}")).unwrap_or_default();
+    push("NextMarker", &next, &mut out);
+    out.push_str("</EnumerationResults>");
+    out
+}
+
+/// The body of an error. `message` has the request id and the time already.
+pub fn error(error: &ServiceError, message: &str) -> String {
+    let mut out = PROLOGUE.to_owned();
+    out.push_str("<Error>");
+    push("Code", error.code.as_str(), &mut out);
+    push("Message", message, &mut out);
+    error.details.iter().for_each(|(name, text)| push(name, text, &mut out));
+    out.push_str("</Error>");
+    out
+}
+
+fn messages<T>(items: &[T], push_item: impl Fn(&T, &mut String)) -> String {
+    let mut out = PROLOGUE.to_owned();
+    if items.is_empty() {
+        out.push_str("<QueueMessagesList />");
+        return out;
+    }
+    out.push_str("<QueueMessagesList>");
+    for item in items {
+        out.push_str("<QueueMessage>");
+        push_item(item, &mut out);
+        out.push_str("</QueueMessage>");
+    }
+    out.push_str("</QueueMessagesList>");
+    out
+}
+
+fn push_times(message: &Message, out: &mut String) {
+    push("MessageId", &message.id.to_string(), out);
+    push("InsertionTime", &message.inserted.to_rfc1123(), out);
+    push("ExpirationTime", &message.expires.to_rfc1123(), out);
+}
+
+fn push_hold(hold: &MessageHold, out: &mut String) {
+    push("PopReceipt", &write_pop_receipt(hold.receipt), out);
+    push("TimeNextVisible", &hold.next_visible.to_rfc1123(), out);
+}
+
+fn push_content(message: &Message, out: &mut String) {
+    push("DequeueCount", &message.dequeue_count.to_string(), out);
+    push("MessageText", &message.text, out);
+}
+
+/// `<name>text</name>`, or `<name />` for none.
+fn push(name: &str, text: &str, out: &mut String) {
+    let mut escaped = String::with_capacity(text.len());
+    escape(text, &mut escaped);
+    push_markup(name, &escaped, out);
+}
+
+fn push_markup(name: &str, markup: &str, out: &mut String) {
+    if markup.is_empty() {
+        out.push_str(&format!("<{name} />"));
+    } else {
+        out.push_str(&format!("<{name}>{markup}</{name}>"));
+    }
+}
