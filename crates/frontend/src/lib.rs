@@ -5,11 +5,13 @@
 
 mod accounts;
 mod case;
+mod ids;
 mod listen;
 mod pipeline;
 mod receive;
 mod settings;
 mod tls;
+mod understand;
 
 pub use accounts::LiveAccounts;
 pub use listen::{Frontend, Listener, Shutdown};

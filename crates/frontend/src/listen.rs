@@ -161,7 +161,8 @@ fn into_http(response: Response, case: Extensions) -> http::Response<Full<Bytes>
     if response.status != http::StatusCode::NO_CONTENT || response.body.is_empty() {
         headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(response.body.len()));
     }
-    for (name, value) in response.headers {
+    let metadata = response.metadata.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    for (name, value) in response.headers.into_iter().chain(metadata) {
         let name = HeaderName::from_bytes(name.as_bytes()).expect("our header names are valid");
         // A value can only be unfit where it echoes a client's bytes; then it is left out.
         if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {

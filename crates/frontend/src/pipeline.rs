@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use http::{StatusCode, header};
-use tavola_auth::RequestHead;
+use tavola_auth::{RequestHead, StorageService};
 use tavola_model::{
-    Address, Clock, Command, ErrorCode, Guid, Outcome, ServiceError, SignedIdentifier, TableName,
+    Address, Clock, Command, ErrorCode, Outcome, QueueName, ServiceError, SignedIdentifier, TableName,
 };
-use tavola_protocol::{CorsHeaders, Form, Layer, Reply, Request, Response};
+use tavola_protocol::{CorsHeaders, Form, Reply, Response};
 use tavola_service::{Chance, Service, cors};
 
 use crate::accounts::LiveAccounts;
+use crate::ids::Ids;
 use crate::receive::Received;
+use crate::understand;
 
 /// Where the pipeline has a choice.
 #[derive(Clone, Debug, Default)]
@@ -20,12 +22,12 @@ pub struct PipelineSettings {
     pub show_plan: bool,
 }
 
-/// Answers requests of the table service.
+/// Answers requests of every service.
 pub struct Pipeline {
     accounts: Arc<LiveAccounts>,
     service: Service,
     clock: Arc<dyn Clock>,
-    chance: Arc<dyn Chance>,
+    ids: Ids,
     settings: PipelineSettings,
 }
 
@@ -35,10 +37,10 @@ impl Pipeline {
         accounts: Arc<LiveAccounts>,
         service: Service,
         clock: Arc<dyn Clock>,
-        chance: Arc<dyn Chance>,
+        chance: &dyn Chance,
         settings: PipelineSettings,
     ) -> Self {
-        Self { accounts, service, clock, chance, settings }
+        Self { accounts, service, clock, ids: Ids::new(chance), settings }
     }
 
     /// The answer to a request, whatever became of it.
@@ -50,7 +52,7 @@ impl Pipeline {
             &received.headers,
             &received.query,
             address.as_ref(),
-            self.request_id(),
+            self.ids.next_request().to_string(),
             received.origin.secure,
         );
         reply.show_plan = self.settings.show_plan;
@@ -62,8 +64,9 @@ impl Pipeline {
             None => Err(ErrorCode::InvalidUri.into()),
         };
         let cors = self.cors_headers(received, address.as_ref()).await;
-        let ids = [Guid(self.random()), Guid(self.random())];
-        let response = tavola_protocol::encode(&reply, &form, &result, cors.as_ref(), self.clock.now(), ids);
+        let ids = [self.ids.next(), self.ids.next()];
+        let (service, now) = (received.origin.service, self.clock.now());
+        let response = understand::encode(service, &reply, &form, &result, cors.as_ref(), now, ids);
         trace.log(&reply, &result, response.status);
         response
     }
@@ -89,20 +92,13 @@ impl Pipeline {
         };
         let caller =
             tavola_auth::authenticate(&self.accounts.current(), received.origin.service, &head, now)?;
-        let route = tavola_protocol::route(&received.method, address, &received.query, &received.headers)
-            .map_err(|unroutable| form.refuse(unroutable))?;
-        let body = received.body.as_ref().map_err(|code| {
-            form.layer = Layer::Unresolved;
-            ServiceError::new(*code)
-        })?;
-        let request = Request { address, query: &received.query, headers: &received.headers, body };
-        let command = tavola_protocol::decode(route, &request, reply, form)?;
+        let command = understand::command(received, address, reply, form)?;
         trace.note(&command);
         if address.secondary && command.writes() {
             return Err(ErrorCode::WriteOperationsNotAllowed.into());
         }
         let policy = match caller.stored_policy() {
-            Some((table, id)) => self.stored_policy(address, table, id).await?,
+            Some((resource, id)) => self.stored_policy(received, address, resource, id).await?,
             None => None,
         };
         let permitted = tavola_auth::authorize(&caller, policy.as_ref(), command, now)?;
@@ -111,12 +107,22 @@ impl Pipeline {
 
     async fn stored_policy(
         &self,
+        received: &Received<'_>,
         address: &Address<'_>,
-        table: &str,
+        resource: &str,
         id: &str,
     ) -> Result<Option<SignedIdentifier>, ServiceError> {
-        let Ok(table) = TableName::parse(table) else { return Ok(None) };
-        let policies = self.service.policies(&address.account, &table).await?;
+        let policies = match received.origin.service {
+            StorageService::Table => {
+                let Ok(table) = TableName::parse(resource) else { return Ok(None) };
+                self.service.policies(&address.account, &table).await?
+            }
+            StorageService::Queue => {
+                let Ok(queue) = QueueName::parse(resource) else { return Ok(None) };
+                self.service.queue_policies(&address.account, &queue).await?
+            }
+            StorageService::Blob => None,
+        };
         Ok(policies.and_then(|list| list.into_iter().find(|identifier| identifier.id == id)))
     }
 
@@ -134,50 +140,36 @@ impl Pipeline {
         let matched = cors::match_rule(&rules, origin, received.method.as_str())?;
         Some(CorsHeaders { allow_origin: matched.origin, expose_headers: matched.exposed_headers })
     }
-
-    /// An id in the form of the service: a guid that ends in six zeros.
-    fn request_id(&self) -> String {
-        let mut bytes = self.random();
-        bytes[13..].fill(0);
-        Guid(bytes).to_string()
-    }
-
-    fn random(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.chance.bytes());
-        bytes[8..].copy_from_slice(&self.chance.bytes());
-        bytes
-    }
 }
 
 /// What the log says of a request: never keys, signatures or contents.
 #[derive(Default)]
 struct Trace {
     operation: Option<&'static str>,
-    table: Option<TableName>,
+    resource: Option<String>,
 }
 
 impl Trace {
     fn note(&mut self, command: &Command) {
         self.operation = Some(command.name());
-        self.table = command.table().cloned();
+        self.resource = command.resource().map(str::to_owned);
     }
 
     fn log(&self, reply: &Reply, result: &Result<Outcome, ServiceError>, status: StatusCode) {
         let (request_id, status) = (reply.request_id.as_str(), status.as_u16());
         let operation = self.operation.unwrap_or("-");
-        let table = self.table.as_ref().map_or("-", TableName::as_str);
+        let resource = self.resource.as_deref().unwrap_or("-");
         match result {
-            Ok(_) => tracing::debug!(request_id, operation, table, status, "answered"),
+            Ok(_) => tracing::debug!(request_id, operation, resource, status, "answered"),
             Err(error) => {
                 let code = error.code.as_str();
                 match error.code {
                     ErrorCode::InternalError | ErrorCode::OperationTimedOut | ErrorCode::ServerBusy => {
                         let cause =
                             error.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
-                        tracing::error!(request_id, operation, table, status, code, cause, "failed");
+                        tracing::error!(request_id, operation, resource, status, code, cause, "failed");
                     }
-                    _ => tracing::info!(request_id, operation, table, status, code, "refused"),
+                    _ => tracing::info!(request_id, operation, resource, status, code, "refused"),
                 }
             }
         }

@@ -28,6 +28,8 @@ pub struct Received<'a> {
     pub query: String,
     /// All headers.
     pub headers: HeaderMap,
+    /// Names of metadata headers as they were written, where their case means something.
+    pub spelled_names: Vec<String>,
     /// The whole body, or why it could not be had.
     pub body: Result<Bytes, ErrorCode>,
     /// Where it comes from.
@@ -75,6 +77,7 @@ pub async fn receive<'a>(
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers,
+        spelled_names: Vec::new(),
         body,
         origin,
         _room: room,

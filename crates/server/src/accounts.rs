@@ -1,26 +1,44 @@
 //! Accounts from the settings and from the data folder, and whether they may face the address asked for.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use tavola_auth::{Account, Accounts};
+use tavola_auth::{Account, Accounts, TokenIssuer};
 
 use crate::account_file::AccountFile;
 use crate::settings::Values;
 
-/// The accounts to serve: those of the settings and those of the data folder. Where the settings name none, the
-/// development account is there too, on a loopback address or where there would be none at all.
-pub fn gather(values: &Values, host: IpAddr, data_dir: &Path) -> anyhow::Result<Accounts> {
-    let mut accounts = parse(values.text("account"))?;
-    let kept = AccountFile::read(data_dir)?.accounts()?;
-    if accounts.is_empty() && (host.is_loopback() || kept.is_empty()) {
-        accounts.push(Account::development());
+/// Where the accounts of a running server come from.
+pub struct AccountSource {
+    /// The settings.
+    pub values: Arc<Values>,
+    /// The address that they face.
+    pub host: IpAddr,
+    /// The data folder.
+    pub data_dir: PathBuf,
+    /// Whose tokens open them beside their keys.
+    pub issuer: Option<Arc<TokenIssuer>>,
+}
+
+impl AccountSource {
+    /// The accounts to serve: those of the settings and those of the data folder. Where the settings name none,
+    /// the development account is there too, on a loopback address or where there would be none at all.
+    pub fn gather(&self) -> anyhow::Result<Accounts> {
+        let mut accounts = parse(self.values.text("account"))?;
+        let kept = AccountFile::read(&self.data_dir)?.accounts()?;
+        if accounts.is_empty() && (self.host.is_loopback() || kept.is_empty()) {
+            accounts.push(Account::development());
+        }
+        accounts.extend(kept);
+        let accounts = Accounts::new(accounts).context("cannot use the accounts")?;
+        check_exposure(&accounts, self.host, self.values.switch("allow-public-development-key")?)?;
+        Ok(match &self.issuer {
+            Some(issuer) => accounts.with_issuer(issuer.clone()),
+            None => accounts,
+        })
     }
-    accounts.extend(kept);
-    let accounts = Accounts::new(accounts).context("cannot use the accounts")?;
-    check_exposure(&accounts, host, values.switch("allow-public-development-key")?)?;
-    Ok(accounts)
 }
 
 /// Reads `NAME:KEY[:KEY2];…`.

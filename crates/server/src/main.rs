@@ -9,6 +9,7 @@ mod cli;
 mod control;
 mod docs;
 mod maintain;
+mod oidc;
 mod serve;
 mod settings;
 

@@ -18,9 +18,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::accounts;
+use crate::accounts::AccountSource;
 use crate::banner::{Banner, Endpoint};
 use crate::control::{self, Controlled};
+use crate::oidc;
 use crate::settings::Values;
 
 /// Runs the server until it is told to stop.
@@ -39,7 +40,13 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let values = &values;
     let host: IpAddr = values.text("host").parse().context("--host is not an IP address")?;
     let folder = DataFolder::prepare(values)?;
-    let accounts = LiveAccounts::new(accounts::gather(values, host, &folder.path)?);
+    let source = AccountSource {
+        values: values.clone(),
+        host,
+        data_dir: folder.path.clone(),
+        issuer: oidc::start(values).await?,
+    };
+    let accounts = LiveAccounts::new(source.gather()?);
 
     let listeners = listen(values, host).await?;
     let endpoints = listeners.iter().map(Endpoint::of).collect::<anyhow::Result<Vec<_>>>()?;
@@ -53,13 +60,8 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         "off" => false,
         _ => host.is_loopback(),
     };
-    let pipeline = Pipeline::new(
-        accounts.clone(),
-        service,
-        clock,
-        Arc::new(SystemChance),
-        PipelineSettings { show_plan },
-    );
+    let pipeline =
+        Pipeline::new(accounts.clone(), service, clock, &SystemChance, PipelineSettings { show_plan });
 
     let frontend = Frontend::new(pipeline, frontend_settings(values)?).await;
     let (stop, stopped) = watch::channel(false);
@@ -67,11 +69,8 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     for listener in listeners {
         serving.spawn(frontend.clone().serve(listener, stopped.clone()));
     }
-    let controlling = control::listen(
-        &folder.path,
-        controlled(values, host, &folder, engine.clone(), accounts.clone()),
-        stopped,
-    )?;
+    let controlling =
+        control::listen(&folder.path, controlled(source, engine.clone(), accounts.clone()), stopped)?;
     let banner = Banner {
         endpoints,
         accounts: &accounts.current(),
@@ -92,16 +91,9 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
 }
 
 /// What `tavola` commands can do to this server.
-fn controlled(
-    values: &Arc<Values>,
-    host: IpAddr,
-    folder: &DataFolder,
-    engine: Arc<LocalEngine>,
-    accounts: Arc<LiveAccounts>,
-) -> Controlled {
-    let (values, data_dir) = (values.clone(), folder.path.clone());
+fn controlled(source: AccountSource, engine: Arc<LocalEngine>, accounts: Arc<LiveAccounts>) -> Controlled {
     let reload_accounts = move || {
-        accounts.replace(accounts::gather(&values, host, &data_dir)?);
+        accounts.replace(source.gather()?);
         tracing::info!("accounts reloaded");
         Ok(())
     };

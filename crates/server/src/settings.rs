@@ -61,6 +61,22 @@ pub const SETTINGS: &[Setting] = &[
         "false",
         "listen on a public address although an account has the development key, which everybody knows",
     ),
+    setting("oidc-issuer", "URL", "", "issuer (iss) whose bearer tokens are accepted; without it, none are"),
+    setting("oidc-audience", "TEXT", "", "audience (aud) that bearer tokens must name"),
+    setting(
+        "oidc-jwks",
+        "FILE|URL",
+        "",
+        "keys of the issuer, as a JSON Web Key Set: a file, read again when it changes, or an https URL",
+    ),
+    setting("oidc-read-role", "TEXT", "Storage.Read", "role of a bearer token that may read"),
+    setting("oidc-write-role", "TEXT", "Storage.ReadWrite", "role of a bearer token that may read and write"),
+    setting(
+        "oidc-refresh-seconds",
+        "SECONDS",
+        "3600",
+        "how often the keys of an issuer are fetched from a URL",
+    ),
     setting(
         "plan-header",
         "on|off|auto",
