@@ -5,12 +5,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tavola_model::AccountName;
+
+use crate::bearer::TokenIssuer;
 
 /// The account that every tool of this ecosystem knows.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -23,6 +26,7 @@ pub const DEVELOPMENT_KEY: &str =
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     by_name: HashMap<AccountName, Account>,
+    issuer: Option<Arc<TokenIssuer>>,
 }
 
 impl Accounts {
@@ -34,7 +38,18 @@ impl Accounts {
                 return Err(AccountError::NamedTwice(earlier.name));
             }
         }
-        Ok(Self { by_name })
+        Ok(Self { by_name, issuer: None })
+    }
+
+    /// The same accounts, open also to bearers of this issuer's tokens.
+    #[must_use]
+    pub fn with_issuer(self, issuer: Arc<TokenIssuer>) -> Self {
+        Self { issuer: Some(issuer), ..self }
+    }
+
+    /// The issuer whose tokens open these accounts, if any.
+    pub(crate) fn issuer(&self) -> Option<&TokenIssuer> {
+        self.issuer.as_deref()
     }
 
     /// The account of this name.

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, Method};
 use tavola_model::{AccountName, Address, AddressStyle, DateTime, ErrorCode, ServiceError};
 
+use crate::bearer::Access;
 use crate::query::parse_query;
 use crate::sas::{self, SasFields, StorageService};
 use crate::shared_key::{self, Scheme, SignedRequest};
@@ -59,6 +60,8 @@ pub(crate) enum Rights {
     ServiceSas(ServiceSasRights),
     /// Holds a token for kinds of resources.
     AccountSas(AccountSasRights),
+    /// Holds a token of the issuer that the accounts trust.
+    Bearer(Access),
 }
 
 #[derive(Clone, Debug)]
@@ -99,7 +102,7 @@ impl Caller {
             Rights::ServiceSas(rights) => {
                 rights.policy_id.as_deref().map(|id| (rights.resource.as_str(), id))
             }
-            Rights::Preflight | Rights::Owner | Rights::AccountSas(_) => None,
+            Rights::Preflight | Rights::Owner | Rights::AccountSas(_) | Rights::Bearer(_) => None,
         }
     }
 }
@@ -120,8 +123,15 @@ pub fn authenticate(
         Rights::Preflight
     } else if let Some(authorization) = head.headers.get(http::header::AUTHORIZATION) {
         let authorization = authorization.to_str().map_err(|_| malformed_authorization())?;
-        check_authorization(account, service, head, authorization, now)?;
-        Rights::Owner
+        let (scheme, credentials) =
+            authorization.trim().split_once(' ').ok_or_else(malformed_authorization)?;
+        if scheme.eq_ignore_ascii_case("bearer") {
+            let issuer = accounts.issuer().ok_or(ErrorCode::InvalidAuthenticationInfo)?;
+            Rights::Bearer(issuer.check(service, credentials.trim(), now)?)
+        } else {
+            check_shared_key(account, service, head, (scheme, credentials), now)?;
+            Rights::Owner
+        }
     } else {
         match token(head.query)? {
             Some(fields) => check_token(account, service, head, &fields, now)?,
@@ -131,18 +141,16 @@ pub fn authenticate(
     Ok(Caller { account: account.name().clone(), service, rights })
 }
 
-fn check_authorization(
+fn check_shared_key(
     account: &Account,
     service: StorageService,
     head: &RequestHead<'_>,
-    authorization: &str,
+    (scheme, credentials): (&str, &str),
     now: DateTime,
 ) -> Result<(), ServiceError> {
-    let (scheme, credentials) = authorization.trim().split_once(' ').ok_or_else(malformed_authorization)?;
     let scheme = match scheme {
         "SharedKey" => Scheme::SharedKey,
         "SharedKeyLite" => Scheme::SharedKeyLite,
-        _ if scheme.eq_ignore_ascii_case("bearer") => return Err(ErrorCode::InvalidAuthenticationInfo.into()),
         _ => return Err(malformed_authorization()),
     };
     let (name, signature) = credentials.trim().split_once(':').ok_or_else(malformed_authorization)?;

@@ -72,6 +72,10 @@ pub fn authorize(
             check_account_sas(rights, &command)?;
             None
         }
+        Rights::Bearer(access) => {
+            access.check(&command)?;
+            None
+        }
         Rights::ServiceSas(rights) => {
             check_service_sas(rights, policy, &command, now)?;
             rights.key_limit.clone()

@@ -1,4 +1,5 @@
-//! Who is asking, and may they: Shared Key, Shared Key Lite, service and account SAS, stored policies.
+//! Who is asking, and may they: Shared Key, Shared Key Lite, service and account SAS, stored policies,
+//! bearer tokens.
 //!
 //! `authenticate` reads the head of a request and gives a `Caller`; `authorize` holds the decoded command
 //! against it and gives a `Permitted`, the only thing the service layer executes. The same layouts sign, for
@@ -14,6 +15,7 @@
 mod account;
 mod authenticate;
 mod authorize;
+mod bearer;
 mod key_limit;
 mod query;
 mod queue_rights;
@@ -24,6 +26,7 @@ mod sign;
 pub use account::{Account, AccountError, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 pub use authenticate::{Caller, RequestHead, SKEW_SECONDS_MAX, authenticate};
 pub use authorize::{Permitted, authorize};
+pub use bearer::{BEARER_LEEWAY_SECONDS, BearerRules, KeySet, KeySetError, TokenIssuer};
 pub use key_limit::KeyLimit;
 pub use sas::StorageService;
 pub use shared_key::{Scheme, SignedRequest};
