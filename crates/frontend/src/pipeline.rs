@@ -59,8 +59,8 @@ impl Pipeline {
         let mut form = Form::default();
         let mut trace = Trace::default();
         let result = match &address {
+            _ if host.is_empty() => Err(ErrorCode::HostInformationNotPresent.into()),
             Some(address) => self.answer(received, address, &reply, &mut form, &mut trace).await,
-            None if host.is_empty() => Err(ErrorCode::HostInformationNotPresent.into()),
             None => Err(ErrorCode::InvalidUri.into()),
         };
         let cors = self.cors_headers(received, address.as_ref()).await;

@@ -1,6 +1,6 @@
 //! `tavola serve`: open the store, listen, announce, stop cleanly.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +23,9 @@ use crate::banner::{Banner, Endpoint};
 use crate::control::{self, Controlled};
 use crate::oidc;
 use crate::settings::Values;
+
+/// How long expired messages at the front of a queue that nobody reads may stay.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
 /// Runs the server until it is told to stop.
 pub fn run(values: Values) -> anyhow::Result<()> {
@@ -60,12 +63,18 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         "off" => false,
         _ => host.is_loopback(),
     };
-    let pipeline =
-        Pipeline::new(accounts.clone(), service, clock, &SystemChance, PipelineSettings { show_plan });
+    let pipeline = Pipeline::new(
+        accounts.clone(),
+        service.clone(),
+        clock,
+        &SystemChance,
+        PipelineSettings { show_plan },
+    );
 
     let frontend = Frontend::new(pipeline, frontend_settings(values)?).await;
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
+    serving.spawn(sweep_queues(service, stopped.clone()));
     for listener in listeners {
         serving.spawn(frontend.clone().serve(listener, stopped.clone()));
     }
@@ -108,8 +117,12 @@ async fn listen(values: &Values, host: IpAddr) -> anyhow::Result<Vec<Listener>> 
         (certificate, key) => Some(Tls::watch(certificate.into(), key.into())?),
     };
     let mut listeners = Vec::new();
-    let ports =
-        [("table-port", StorageService::Table, None), ("table-tls-port", StorageService::Table, Some(tls))];
+    let ports = [
+        ("queue-port", StorageService::Queue, None),
+        ("table-port", StorageService::Table, None),
+        ("queue-tls-port", StorageService::Queue, Some(tls.clone())),
+        ("table-tls-port", StorageService::Table, Some(tls)),
+    ];
     for (name, service, tls) in ports {
         if values.text(name) == "off" {
             continue;
@@ -131,6 +144,19 @@ async fn listen(values: &Values, host: IpAddr) -> anyhow::Result<Vec<Listener>> 
         bail!("every port is off");
     }
     Ok(listeners)
+}
+
+/// Removes expired messages that nobody gets, now and then, until told to stop.
+async fn sweep_queues(service: Service, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(SWEEP_EVERY) => {}
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+        if let Err(error) = service.sweep_queues().await {
+            tracing::warn!(%error, "expired messages stay until the next sweep");
+        }
+    }
 }
 
 /// The data folder, and whether it goes away with the process.
@@ -213,8 +239,11 @@ fn start_log(values: &Values) -> anyhow::Result<()> {
         "debug" => LevelFilter::DEBUG,
         _ => LevelFilter::WARN,
     };
-    let builder =
-        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false);
     match values.word("log-format", &["text", "json"])? {
         "json" => builder.json().init(),
         _ => builder.init(),

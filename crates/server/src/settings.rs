@@ -38,7 +38,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("ephemeral", SWITCH, "false", "use a temporary data folder and remove it at exit"),
     setting("host", "ADDRESS", "127.0.0.1", "address to listen on"),
     setting("table-port", "PORT|off", "10002", "port of the table endpoint (0 picks a free one)"),
-    setting("queue-port", "PORT", "10001", "port of the queue endpoint (this version does not serve it yet)"),
+    setting("queue-port", "PORT|off", "10001", "port of the queue endpoint (0 picks a free one)"),
     setting("blob-port", "PORT", "10000", "port of the blob endpoint (this version does not serve it yet)"),
     setting("console-port", "PORT", "10003", "port of the console (this version does not serve it yet)"),
     setting("table-tls-port", "PORT|off", "off", "port of the table endpoint over TLS (0 picks a free one)"),
