@@ -95,7 +95,7 @@ pub const SETTINGS: &[Setting] = &[
         "0",
         "how long the name of a deleted queue answers QueueBeingDeleted",
     ),
-    setting("cache-mb", "MIB", "64", "memory for blocks read from disk"),
+    setting("cache-mb", "MIB", "48", "memory for blocks read from disk"),
     setting("memtable-mb", "MIB", "24", "memory for the newest rows of a table before they are written out"),
     setting("disk-reserve-mb", "MIB", "256", "free disk space below which writes are refused"),
     setting("worker-threads", "COUNT", "0", "threads that answer requests (0 for one a core)"),
