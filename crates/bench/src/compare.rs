@@ -4,10 +4,13 @@ use std::fmt;
 
 use crate::AnyError;
 use crate::load::Measured;
+use crate::process::Pause;
 
 /// One that takes part: its name, and how it does one round.
 pub struct Contestant<'a> {
     pub name: &'static str,
+    /// The process that does nothing while it is not its turn.
+    pub process_id: Option<u32>,
     pub round: Box<dyn FnMut() -> Result<Measured, AnyError> + 'a>,
 }
 
@@ -19,15 +22,19 @@ pub struct Series {
 }
 
 /// Lets everyone do each round before anyone does the next. Whoever begins is another one each time, so that
-/// nobody always works behind the same neighbour.
+/// nobody always works behind the same neighbour. Whoever waits is held still.
 pub fn take_turns(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> Result<Vec<Series>, AnyError> {
     let mut series: Vec<Series> =
         contestants.iter().map(|one| Series { name: one.name, rounds: Vec::new() }).collect();
+    let mut held: Vec<Option<Pause>> =
+        contestants.iter().map(|one| one.process_id.and_then(Pause::of)).collect();
     for round in 0..rounds {
         for turn in 0..contestants.len() {
             let place = (round + turn) % contestants.len();
             let one = &mut contestants[place];
+            held[place] = None;
             let measured = (one.round)().map_err(|error| format!("{}: {error}", one.name))?;
+            held[place] = one.process_id.and_then(Pause::of);
             series[place].rounds.push(measured);
         }
     }

@@ -17,7 +17,7 @@ pub const PARTITION_ROWS: u64 = 1000;
 pub const BATCH_ROWS: u64 = 100;
 
 const TEXTS: usize = 7;
-const TEXT_BYTES: usize = 108;
+const TEXT_BYTES: usize = 116;
 const POOL_BYTES: usize = 64 * 1024;
 
 /// The PartitionKey of a row.

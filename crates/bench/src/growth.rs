@@ -107,7 +107,7 @@ fn take_turns_by_size(
         let source = Table::new(&server.endpoint, &table_name(*rows), *rows).source(work)?;
         let target = target.clone();
         let round = Box::new(move || run(cores, &target, load, &source));
-        contestants.push(Contestant { name: "Tavola", round });
+        contestants.push(Contestant { name: "Tavola", process_id: None, round });
     }
     let series = take_turns(options.rounds, contestants)?;
     Ok(options.rows.iter().copied().zip(series).collect())

@@ -76,6 +76,29 @@ impl Drop for Process {
     }
 }
 
+/// Holds a process still until this is dropped, so that what it does in the background is not done in the time of
+/// another.
+#[derive(Debug)]
+pub struct Pause {
+    process: Pid,
+}
+
+impl Pause {
+    /// Holds this process; `None` if it is gone.
+    pub fn of(process_id: u32) -> Option<Self> {
+        let process = Pid::from_raw(process_id.cast_signed())?;
+        kill_process(process, Signal::STOP).ok()?;
+        Some(Self { process })
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        // It fails only when the process is gone.
+        let _ = kill_process(self.process, Signal::CONT);
+    }
+}
+
 /// Time that all threads of a process spent on cores, in steps of a clock tick.
 pub fn cpu_time(process_id: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).unwrap_or_default();

@@ -60,8 +60,8 @@ struct Figure {
     name: &'static str,
     rate: Range,
     cpu_micros: Range,
-    /// Microseconds: half, 99 %, 99.9 %, all.
-    latency: [u64; 4],
+    /// Microseconds: half, 99 %, 99.9 %, all; of whole-table queries there are too few to tell.
+    latency: Option<[u64; 4]>,
 }
 
 impl Report {
@@ -77,7 +77,8 @@ impl Report {
                 name: series.name,
                 rate: Range::of(&series.rates()).ok_or("no round was measured")?,
                 cpu_micros: Range::of(&series.cpu_micros()).ok_or("no round was measured")?,
-                latency: [0.5, 0.99, 0.999, 1.0].map(|quantile| latency.value_at_quantile(quantile)),
+                latency: (!latency.is_empty())
+                    .then(|| [0.5, 0.99, 0.999, 1.0].map(|quantile| latency.value_at_quantile(quantile))),
             };
             println!("{}", figure.line());
             self.figures.push(figure);
@@ -164,7 +165,8 @@ pub fn machine() -> String {
 
 impl Figure {
     fn line(&self) -> String {
-        let latency = self.latency.map(|micros| figure(micros as f64 / 1000.0)).join(" / ");
+        let millis = |micros: u64| figure(micros as f64 / 1000.0);
+        let latency = self.latency.map_or("–".to_owned(), |latency| latency.map(millis).join(" / "));
         let Figure { work, name, rate, cpu_micros, .. } = self;
         format!("| {work} | {name} | {rate} | {latency} | {cpu_micros} |")
     }

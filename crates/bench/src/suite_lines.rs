@@ -8,6 +8,7 @@ use crate::disk::sync_rate;
 use crate::endpoint::Endpoint;
 use crate::floor::Floor;
 use crate::load::{Load, Measured, Pace, Target, latencies, run};
+use crate::process::Pause;
 use crate::report::Bound;
 use crate::suite::Stage;
 use crate::tavola::{fill_from, send};
@@ -107,11 +108,17 @@ impl Stage {
         std::iter::once((self.tavola.target(), self.tavola.endpoint.clone())).chain(azurite).collect()
     }
 
+    /// Where we are alone: Azurite writes all its data out again and again when nobody asks for anything.
+    fn hold_azurite(&self) -> Option<Pause> {
+        Pause::of(self.azurite.as_ref()?.target().process_id)
+    }
+
     /// Runs the lines whose name contains `only`.
     pub fn run_lines(&mut self, only: &str) -> Result<(), AnyError> {
         if "sync of 64 KiB".contains(only) {
             let disk = Contestant {
                 name: "disk",
+                process_id: None,
                 round: Box::new(|| sync_rate(&self.cores, self.folder.path(), self.plan.period)),
             };
             let series = take_turns(self.plan.rounds, vec![disk])?;
@@ -159,22 +166,22 @@ impl Stage {
                 Work::Delete => Box::new(move || stage.delete(name, target, table, load)),
                 _ => Box::new(move || run(&stage.cores, target, load, source)),
             };
-            contestants.push(Contestant { name, round });
+            contestants.push(Contestant { name, process_id: Some(target.process_id), round });
         }
         if let Some((floor, source)) = &floor {
             let cores = &self.cores;
             let round = Box::new(move || run(cores, &floor.target(), load, source));
-            contestants.push(Contestant { name: HYPER, round });
+            contestants.push(Contestant { name: HYPER, process_id: None, round });
         }
         let (engine, period) = (&self.engine, self.plan.period);
         match line.floors {
             Floors::HyperAndInsert(spread, _) => {
                 let round = Box::new(move || engine.insert(spread, period));
-                contestants.push(Contestant { name: ENGINE, round });
+                contestants.push(Contestant { name: ENGINE, process_id: None, round });
             }
             Floors::Scan(_) => {
                 let round = Box::new(move || engine.scan_to_json(line.work.rows(), period));
-                contestants.push(Contestant { name: ENGINE, round });
+                contestants.push(Contestant { name: ENGINE, process_id: None, round });
             }
             Floors::None | Floors::Hyper(_) => {}
         }
@@ -246,6 +253,7 @@ impl Stage {
     /// Inserts at half of what is possible: what a client waits.
     fn run_steady(&mut self) -> Result<(), AnyError> {
         const WORK: &str = "steady inserts, half of capacity";
+        let _quiet = self.hold_azurite();
         let source = Table::new(&self.tavola.endpoint, "Write", 0).source(Work::InsertMany)?;
         let target = self.tavola.target();
         let closed = run(&self.cores, &target, Load::closed(CONNECTIONS, self.plan.period), &source)?;
@@ -269,12 +277,13 @@ impl Stage {
         let mut contestants = Vec::new();
         for ((target, endpoint), name) in self.servers().into_iter().zip([TAVOLA, AZURITE]) {
             let table = Table::new(&endpoint, "Read", plan.rows);
+            let process_id = Some(target.process_id);
             let round = Box::new(move || {
                 let walked = walk(cores, &target, &table, query, plan.period)?;
                 let (elapsed, cpu) = (walked.elapsed, walked.cpu);
                 Ok(Measured { requests: walked.rows, elapsed, latency: latencies(), cpu })
             });
-            contestants.push(Contestant { name, round });
+            contestants.push(Contestant { name, process_id, round });
         }
         let work = format!("{name} of {} rows, rows/s", plan.rows);
         let series = take_turns(plan.rounds, contestants)?;
@@ -289,6 +298,7 @@ impl Stage {
 
     /// How fast we test rows, on tables of several sizes.
     fn run_filters(&mut self) -> Result<(), AnyError> {
+        let _quiet = self.hold_azurite();
         for rows in self.plan.filter_rows.clone() {
             let table = Table::new(&self.tavola.endpoint, &format!("Filter{rows}"), rows);
             let mut millions = Vec::new();
