@@ -7,6 +7,7 @@ mod accounts;
 mod case;
 mod ids;
 mod listen;
+mod pace;
 mod pipeline;
 mod receive;
 mod settings;

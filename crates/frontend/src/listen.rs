@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::case;
+use crate::pace::{Pace, Paced, Turn};
 use crate::pipeline::Pipeline;
 use crate::receive::{Origin, receive};
 use crate::settings::FrontendSettings;
@@ -109,7 +110,7 @@ impl Frontend {
             tracing::debug!(%error, "no-delay refused");
         }
         let Some(tls) = tls else { return self.requests(stream, origin, shutdown).await };
-        match tokio::time::timeout(self.settings.head_time_max, tls.acceptor().accept(stream)).await {
+        match tokio::time::timeout(self.settings.handshake_time_max, tls.acceptor().accept(stream)).await {
             Ok(Ok(stream)) => self.requests(stream, origin, shutdown).await,
             Ok(Err(error)) => tracing::debug!(%error, "handshake failed"),
             Err(_) => tracing::debug!("handshake took too long"),
@@ -123,12 +124,19 @@ impl Frontend {
         origin: Origin,
         mut shutdown: Shutdown,
     ) {
+        let turn = Turn::new();
+        let pace =
+            Pace { head_time_max: self.settings.head_time_max, write_time_max: self.settings.body_time_max };
+        let stream = Paced::new(stream, turn.clone(), pace);
         let service = service_fn(|request: http::Request<Incoming>| async {
-            Ok::<_, Infallible>(self.respond(request, origin).await)
+            turn.begin();
+            let response = self.respond(request, origin).await;
+            turn.end();
+            Ok::<_, Infallible>(response)
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.settings.head_time_max)
+            .header_read_timeout(self.settings.idle_time_max)
             .max_buf_size(self.settings.head_bytes_max)
             .max_headers(self.settings.headers_max)
             .serve_connection(TokioIo::new(stream), service);

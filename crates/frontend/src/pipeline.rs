@@ -57,7 +57,7 @@ impl Pipeline {
         );
         reply.show_plan = self.settings.show_plan;
         let mut form = Form::default();
-        let mut trace = Trace::default();
+        let mut trace = Trace { is_cut_short: received.body.is_err(), ..Trace::default() };
         let result = match &address {
             _ if host.is_empty() => Err(ErrorCode::HostInformationNotPresent.into()),
             Some(address) => self.answer(received, address, &reply, &mut form, &mut trace).await,
@@ -145,6 +145,8 @@ impl Pipeline {
 /// What the log says of a request: never keys, signatures or contents.
 #[derive(Default)]
 struct Trace {
+    /// The body was not had: whatever the answer says, it is the client's doing.
+    is_cut_short: bool,
     operation: Option<&'static str>,
     resource: Option<String>,
 }
@@ -164,7 +166,9 @@ impl Trace {
             Err(error) => {
                 let code = error.code.as_str();
                 match error.code {
-                    ErrorCode::InternalError | ErrorCode::OperationTimedOut | ErrorCode::ServerBusy => {
+                    ErrorCode::InternalError | ErrorCode::OperationTimedOut | ErrorCode::ServerBusy
+                        if !self.is_cut_short =>
+                    {
                         let cause =
                             error.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
                         tracing::error!(request_id, operation, resource, status, code, cause, "failed");

@@ -3,18 +3,21 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tavola_auth::StorageService;
 use tavola_model::{BODY_BYTES_MAX, ErrorCode};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 use crate::settings::FrontendSettings;
 
 /// Bodies up to this size are not counted against the budget: the connections that bring them are.
-const UNCOUNTED_BYTES: usize = 64 * 1024;
+const UNCOUNTED_BYTES: usize = 16 * 1024;
+/// How long a body may come slower than the least rate: a slow start is no attack.
+const BODY_GRACE: Duration = Duration::from_secs(5);
 /// How long a large body waits for room before its client is told to come back.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -101,14 +104,65 @@ async fn read_body<'a>(
         }
         _ => None,
     };
-    let collected =
-        tokio::time::timeout(settings.body_time_max, Limited::new(body, BODY_BYTES_MAX).collect()).await;
-    match collected {
-        Ok(Ok(body)) => Ok((body.to_bytes(), room)),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(ErrorCode::RequestBodyTooLarge)
+    Ok((collect(body, settings).await?, room))
+}
+
+/// The bytes of a body that stays within its size and keeps its pace.
+async fn collect(mut body: Incoming, settings: &FrontendSettings) -> Result<Bytes, ErrorCode> {
+    let started = Instant::now();
+    let mut first = Bytes::new();
+    // Pieces are copied together as they come: each one that is kept would hold on to the buffer it was read
+    // into, and a client can make them one byte long.
+    let mut all = BytesMut::new();
+    loop {
+        let deadline = started + time_allowed(first.len().max(all.len()), settings);
+        let frame = tokio::time::timeout_at(deadline, body.frame()).await;
+        let piece = match frame {
+            Ok(None) => return Ok(if all.is_empty() { first } else { all.freeze() }),
+            Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            Ok(Some(Err(_))) => return Err(ErrorCode::InvalidInput),
+            Err(_) => return Err(ErrorCode::OperationTimedOut),
+        };
+        if first.len().max(all.len()) + piece.len() > BODY_BYTES_MAX {
+            return Err(ErrorCode::RequestBodyTooLarge);
         }
-        Ok(Err(_)) => Err(ErrorCode::InvalidInput),
-        Err(_) => Err(ErrorCode::OperationTimedOut),
+        if first.is_empty() {
+            first = piece;
+            continue;
+        }
+        if all.is_empty() {
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&piece);
+    }
+}
+
+/// How long a body may have taken by the time that so much of it is there.
+fn time_allowed(received: usize, settings: &FrontendSettings) -> Duration {
+    if settings.body_rate_min == 0 {
+        return settings.body_time_max;
+    }
+    let received = u64::try_from(received).unwrap_or(u64::MAX);
+    let rate = u64::try_from(settings.body_rate_min).unwrap_or(u64::MAX);
+    let at_rate = Duration::from_millis(received.saturating_mul(1000) / rate);
+    settings.body_time_max.min(BODY_GRACE + at_rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_has_its_grace_then_the_time_its_bytes_earn_and_never_more_than_the_most() {
+        let settings = FrontendSettings {
+            body_time_max: Duration::from_secs(60),
+            body_rate_min: 1000,
+            ..FrontendSettings::default()
+        };
+        for (received, seconds) in [(0, 5), (1000, 6), (54_000, 59), (55_000, 60), (8_000_000, 60)] {
+            assert_eq!(time_allowed(received, &settings), Duration::from_secs(seconds), "{received}");
+        }
+        let unhurried = FrontendSettings { body_rate_min: 0, ..settings };
+        assert_eq!(time_allowed(0, &unhurried), Duration::from_secs(60));
     }
 }

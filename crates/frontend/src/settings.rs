@@ -12,10 +12,16 @@ pub struct FrontendSettings {
     pub head_bytes_max: usize,
     /// Headers of a request.
     pub headers_max: usize,
-    /// How long a connection may be idle, or take to send the head of a request.
+    /// How long a TLS handshake may take.
+    pub handshake_time_max: Duration,
+    /// How long a connection may be idle between requests.
+    pub idle_time_max: Duration,
+    /// How long the head of a request may take from its first byte to its last.
     pub head_time_max: Duration,
-    /// How long a client may take to send a body.
+    /// How long a client may take to send a body, and how long it may take nothing of an answer.
     pub body_time_max: Duration,
+    /// Bytes a second that a body must bring, on average, once it has been coming for a few seconds; none if 0.
+    pub body_rate_min: usize,
     /// Bytes of larger bodies that all requests together may hold; further ones wait, then are told to retry.
     pub inflight_bytes_max: usize,
     /// How long requests under way may take to finish once the server is told to stop.
@@ -28,8 +34,11 @@ impl Default for FrontendSettings {
             connections_max: 4096,
             head_bytes_max: 64 * 1024,
             headers_max: 100,
-            head_time_max: Duration::from_secs(120),
-            body_time_max: Duration::from_secs(60),
+            handshake_time_max: Duration::from_secs(10),
+            idle_time_max: Duration::from_secs(120),
+            head_time_max: Duration::from_secs(15),
+            body_time_max: Duration::from_secs(120),
+            body_rate_min: 1024,
             inflight_bytes_max: 64 * 1024 * 1024,
             drain_time_max: Duration::from_secs(10),
         }

@@ -201,11 +201,24 @@ fn frontend_settings(values: &Values) -> anyhow::Result<FrontendSettings> {
         connections_max: values.number("connections-max")?,
         inflight_bytes_max: usize::try_from(values.mebibytes("inflight-mb")?)
             .context("--inflight-mb is too large")?,
-        head_time_max: seconds("idle-seconds")?,
+        headers_max: values.number("headers-max")?,
+        head_bytes_max: head_bytes(values)?,
+        handshake_time_max: seconds("handshake-seconds")?,
+        idle_time_max: seconds("idle-seconds")?,
+        head_time_max: seconds("head-seconds")?,
         body_time_max: seconds("body-seconds")?,
+        body_rate_min: values.number("body-rate-min")?,
         drain_time_max: seconds("drain-seconds")?,
-        ..FrontendSettings::default()
     })
+}
+
+/// The least is the size of the buffer that a connection starts with.
+fn head_bytes(values: &Values) -> anyhow::Result<usize> {
+    let kibibytes: usize = values.number("head-kb")?;
+    if kibibytes < 8 {
+        bail!("--head-kb is at least 8");
+    }
+    kibibytes.checked_mul(1024).context("--head-kb is too large")
 }
 
 fn announce(values: &Values, banner: &Banner<'_>) -> anyhow::Result<()> {
