@@ -37,7 +37,14 @@ pub enum DataFolder {
 pub struct TestServer {
     child: Child,
     folder: tempfile::TempDir,
-    table_endpoint: String,
+    endpoints: Endpoints,
+}
+
+/// The URLs of the services, each ending in the account.
+#[derive(Debug, Default)]
+struct Endpoints {
+    table: String,
+    queue: String,
 }
 
 impl TestServer {
@@ -59,7 +66,8 @@ impl TestServer {
         let folder = tempfile::Builder::new().prefix("tavola-test-").tempdir()?;
         let log = std::fs::File::create(folder.path().join("log"))?;
         let mut command = Command::new(&binary);
-        command.args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--ready-file"]);
+        command.args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--queue-port", "0"]);
+        command.arg("--ready-file");
         command.arg(folder.path().join("ready"));
         match &options.data {
             DataFolder::Ephemeral => command.arg("--ephemeral"),
@@ -67,12 +75,17 @@ impl TestServer {
         };
         command.args(&options.arguments).current_dir(folder.path());
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        Ok(Self { child: command.spawn()?, folder, table_endpoint: String::new() })
+        Ok(Self { child: command.spawn()?, folder, endpoints: Endpoints::default() })
     }
 
     /// The URL of the table service, ending in the account.
     pub fn table_endpoint(&self) -> &str {
-        &self.table_endpoint
+        &self.endpoints.table
+    }
+
+    /// The URL of the queue service, ending in the account.
+    pub fn queue_endpoint(&self) -> &str {
+        &self.endpoints.queue
     }
 
     /// A connection string for the official clients.
@@ -80,8 +93,8 @@ impl TestServer {
         const KEY: &str =
             "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
         format!(
-            "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={KEY};TableEndpoint={};",
-            self.table_endpoint
+            "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={KEY};QueueEndpoint={};TableEndpoint={};",
+            self.endpoints.queue, self.endpoints.table
         )
     }
 
@@ -106,8 +119,8 @@ impl TestServer {
         let deadline = Instant::now() + Duration::from_millis(READY_MS_MAX);
         let ready_file = self.folder.path().join("ready");
         loop {
-            if let Some(endpoint) = read_endpoint(&ready_file) {
-                self.table_endpoint = endpoint;
+            if let Some(endpoints) = read_endpoints(&ready_file) {
+                self.endpoints = endpoints;
                 return Ok(());
             }
             if let Some(status) = self.child.try_wait()? {
@@ -127,11 +140,16 @@ impl Drop for TestServer {
     }
 }
 
-/// The table endpoint in a ready file, once it is written whole.
-fn read_endpoint(path: &Path) -> Option<String> {
+/// The endpoints in a ready file, once it is written whole.
+fn read_endpoints(path: &Path) -> Option<Endpoints> {
     let text = std::fs::read_to_string(path).ok()?;
     let ready: serde_json::Value = serde_json::from_str(&text).ok()?;
-    ready.get("table")?.as_str().map(|endpoint| endpoint.trim_end_matches('/').to_owned())
+    // A server may be told to leave a service out.
+    let of = |name: &str| {
+        let url = ready.get(name).and_then(|url| url.as_str()).unwrap_or_default();
+        url.trim_end_matches('/').to_owned()
+    };
+    Some(Endpoints { table: of("table"), queue: of("queue") })
 }
 
 fn find_binary() -> Option<PathBuf> {
