@@ -11,6 +11,7 @@ mod pace;
 mod pipeline;
 mod receive;
 mod settings;
+mod spelling;
 mod tls;
 mod understand;
 

@@ -21,6 +21,7 @@ use crate::pace::{Pace, Paced, Turn};
 use crate::pipeline::Pipeline;
 use crate::receive::{Origin, receive};
 use crate::settings::FrontendSettings;
+use crate::spelling::{Spelled, Spelling};
 use crate::tls::Tls;
 
 /// Becomes true when the server is told to stop.
@@ -127,10 +128,13 @@ impl Frontend {
         let turn = Turn::new();
         let pace =
             Pace { head_time_max: self.settings.head_time_max, write_time_max: self.settings.body_time_max };
-        let stream = Paced::new(stream, turn.clone(), pace);
+        // Tables keep no metadata, so nothing is picked up for them.
+        let spelling = (origin.service != StorageService::Table).then(Spelling::default);
+        let stream = Spelled::new(Paced::new(stream, turn.clone(), pace), spelling.clone());
         let service = service_fn(|request: http::Request<Incoming>| async {
             turn.begin();
-            let response = self.respond(request, origin).await;
+            let names = spelling.as_ref().map(Spelling::take).unwrap_or_default();
+            let response = self.respond(request, origin, names).await;
             turn.end();
             Ok::<_, Infallible>(response)
         });
@@ -153,8 +157,14 @@ impl Frontend {
         }
     }
 
-    async fn respond(&self, request: http::Request<Incoming>, origin: Origin) -> http::Response<Full<Bytes>> {
-        let received = receive(request, origin, &self.settings, &self.budget).await;
+    async fn respond(
+        &self,
+        request: http::Request<Incoming>,
+        origin: Origin,
+        spelled_names: Vec<String>,
+    ) -> http::Response<Full<Bytes>> {
+        let mut received = receive(request, origin, &self.settings, &self.budget).await;
+        received.spelled_names = spelled_names;
         let response = self.pipeline.respond(&received).await;
         into_http(response, self.case.clone())
     }

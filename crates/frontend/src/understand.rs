@@ -68,7 +68,6 @@ fn queue_command(
         other => ServiceError::new(*other),
     })?;
     let request = QueueRequest {
-        account: &address.account,
         version: &reply.version,
         query: &received.query,
         headers: &received.headers,

@@ -100,11 +100,11 @@ impl Reply {
         request_id: String,
         secure: bool,
     ) -> Self {
-        let (version, version_refusal) = match text(headers, "x-ms-version").map(ApiVersion::parse) {
+        let (version, version_refusal) = match asked_version(headers).map(ApiVersion::parse) {
             None => (ApiVersion::default(), None),
             Some(Ok(version)) => (version, None),
             Some(Err(error)) => {
-                let given = text(headers, "x-ms-version").unwrap_or_default();
+                let given = asked_version(headers).unwrap_or_default();
                 let error = error.with_detail("HeaderName", "x-ms-version").with_detail("HeaderValue", given);
                 (ApiVersion::default(), Some(error))
             }
@@ -148,6 +148,11 @@ impl Reply {
     pub fn wants_json(&self) -> bool {
         matches!(self.format, Format::Json(_))
     }
+}
+
+/// The version asked for; an empty header asks for none.
+fn asked_version(headers: &HeaderMap) -> Option<&str> {
+    text(headers, "x-ms-version").filter(|version| !version.is_empty())
 }
 
 /// The version that answers inside a batch name: what the client can read, at most 3.0.

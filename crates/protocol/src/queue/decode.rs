@@ -2,10 +2,9 @@
 
 use http::HeaderMap;
 use tavola_model::{
-    AccountName, Command, ErrorCode, GetMessages, ListQueues, MESSAGE_BYTES_MAX,
-    MESSAGE_HIDDEN_SECONDS_DEFAULT, MESSAGE_HIDDEN_SECONDS_MAX, MESSAGES_MAX, MessageId, MessageRef,
-    Metadata, PeekMessages, PutMessage, QUEUES_PAGE_MAX, QueueCommand, QueueName, ServiceError,
-    UpdateMessage,
+    Command, ErrorCode, GetMessages, ListQueues, MESSAGE_BYTES_MAX, MESSAGE_HIDDEN_SECONDS_DEFAULT,
+    MESSAGE_HIDDEN_SECONDS_MAX, MESSAGES_MAX, MessageId, MessageRef, Metadata, PeekMessages, PutMessage,
+    QUEUES_PAGE_MAX, QueueCommand, QueueName, ServiceError, UpdateMessage,
 };
 
 use super::options::{invalid_value, life_seconds, number, pop_receipt, put_hidden_seconds, required_number};
@@ -21,8 +20,6 @@ const LETTERS: &str = "raup";
 
 /// A request to the queue service whose head has been read.
 pub struct QueueRequest<'a> {
-    /// The account it addresses.
-    pub account: &'a AccountName,
     /// The version it asks for.
     pub version: &'a ApiVersion,
     /// Raw query.
@@ -46,7 +43,7 @@ pub fn decode(route: QueueRoute, request: &QueueRequest<'_>) -> Result<Command, 
             return Ok(Command::SetServiceProperties(Box::new(patch)));
         }
         QueueRoute::GetServiceStats => return Ok(Command::GetServiceStats),
-        QueueRoute::ListQueues => QueueCommand::ListQueues(list_queues(&query, request.account)?),
+        QueueRoute::ListQueues => QueueCommand::ListQueues(list_queues(&query)?),
         QueueRoute::CreateQueue(queue) => QueueCommand::CreateQueue(queue, metadata(request)?),
         QueueRoute::DeleteQueue(queue) => QueueCommand::DeleteQueue(queue),
         QueueRoute::GetQueueMetadata(queue) => QueueCommand::GetQueueMetadata(queue),
@@ -76,10 +73,10 @@ pub fn decode(route: QueueRoute, request: &QueueRequest<'_>) -> Result<Command, 
     Ok(Command::Queue(command))
 }
 
-fn list_queues(query: &Query<'_>, account: &AccountName) -> Result<ListQueues, ServiceError> {
+fn list_queues(query: &Query<'_>) -> Result<ListQueues, ServiceError> {
     let given = |name: &str| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
     let marker = given("marker");
-    let from = marker.as_deref().map(|marker| marker_name(marker, account)).transpose()?;
+    let from = marker.as_deref().map(marker_name).transpose()?;
     let with_metadata = match query.get("include") {
         None | Some("") => false,
         Some("metadata") => true,
@@ -89,11 +86,10 @@ fn list_queues(query: &Query<'_>, account: &AccountName) -> Result<ListQueues, S
     Ok(ListQueues { prefix: given("prefix"), from, max, with_metadata, marker })
 }
 
-/// The name in `/account/name`.
-fn marker_name(marker: &str, account: &AccountName) -> Result<String, ServiceError> {
-    let name = marker.strip_prefix('/').and_then(|rest| rest.strip_prefix(account.as_str()));
-    match name.and_then(|rest| rest.strip_prefix('/')) {
-        Some(name) => Ok(name.to_owned()),
+/// The name in `/account/name`. Which account it is does not matter: only this one is listed.
+fn marker_name(marker: &str) -> Result<String, ServiceError> {
+    match marker.strip_prefix('/').and_then(|rest| rest.split_once('/')) {
+        Some((_, name)) => Ok(name.to_owned()),
         None => Err(ServiceError::with_message(
             ErrorCode::OutOfRangeInput,
             "One of the request inputs is out of range.",
@@ -108,6 +104,7 @@ fn metadata(request: &QueueRequest<'_>) -> Result<Metadata, ServiceError> {
         let spelled = request
             .spelled_names
             .iter()
+            .rev()
             .filter_map(|spelled| spelled.get(METADATA_PREFIX.len()..))
             .find(|spelled| spelled.eq_ignore_ascii_case(name));
         let value = value.to_str().map_err(|_| ErrorCode::InvalidMetadata)?;
@@ -201,11 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn markers_name_a_queue_of_the_account() {
-        let account = AccountName::parse("acct").unwrap();
-        let check = |marker: &str| marker_name(marker, &account).map_err(|error| error.code);
+    fn markers_name_a_queue() {
+        let check = |marker: &str| marker_name(marker).map_err(|error| error.code);
         assert_eq!(check("/acct/abc"), Ok("abc".to_owned()));
-        for marker in ["garbage", "/other/abc", "acct/abc", "/acct"] {
+        for marker in ["garbage", "acct/abc", "/acct"] {
             assert_eq!(check(marker), Err(ErrorCode::OutOfRangeInput), "{marker}");
         }
     }
@@ -216,9 +212,7 @@ mod tests {
         for (name, value) in [("x-ms-meta-upper", " a "), ("x-ms-meta-lower", "b"), ("x-ms-metadata", "c")] {
             headers.append(name, value.parse().unwrap());
         }
-        let account = AccountName::parse("acct").unwrap();
         let request = QueueRequest {
-            account: &account,
             version: &ApiVersion::default(),
             query: "",
             headers: &headers,

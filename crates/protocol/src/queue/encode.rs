@@ -4,7 +4,7 @@ use http::StatusCode;
 use tavola_model::{DateTime, ErrorCode, Outcome, QueueOutcome, QueueWas, ServiceError};
 
 use super::options::write_pop_receipt;
-use super::write;
+use super::write::{self, CountPlace};
 use crate::encode::{CHALLENGE, CorsHeaders, Sender, finish, preflight, service_xml};
 use crate::error_body::full_message;
 use crate::reply::Reply;
@@ -14,7 +14,7 @@ use crate::version::ApiVersion;
 use crate::xml;
 
 const SERVER: &str = "Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0";
-/// First version in which Put Message is answered with what was put.
+/// First version in which Put Message is answered with what was put, and Get Messages in today's order.
 const PUT_BODY_VERSION: &str = "2016-05-31";
 
 /// Encodes the result of a request to the queue service.
@@ -82,7 +82,11 @@ fn encode_queue_outcome(reply: &Reply, outcome: &QueueOutcome) -> Response {
             let response = response.with("Content-Type", "application/xml");
             Response { body: write::message_put(message, hold).into(), ..response }
         }
-        QueueOutcome::MessagesGot(got) => fetched(write::messages_got(got)),
+        QueueOutcome::MessagesGot(got) => {
+            let is_new = reply.version.is_at_least(PUT_BODY_VERSION);
+            let place = if is_new { CountPlace::BeforeText } else { CountPlace::BeforeReceipt };
+            fetched(write::messages_got(got, place))
+        }
         QueueOutcome::MessagesPeeked(peeked) => fetched(write::messages_peeked(peeked)),
         QueueOutcome::MessageUpdated(hold) => Response::empty(StatusCode::NO_CONTENT)
             .with("x-ms-popreceipt", write_pop_receipt(hold.receipt))

@@ -13,12 +13,28 @@ pub fn message_put(message: &Message, hold: &MessageHold) -> String {
     })
 }
 
+/// Where Get Messages puts the dequeue count: it moved with version 2016-05-31.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountPlace {
+    BeforeReceipt,
+    BeforeText,
+}
+
 /// The body that answers Get Messages.
-pub fn messages_got(got: &[(Message, MessageHold)]) -> String {
+pub fn messages_got(got: &[(Message, MessageHold)], count_place: CountPlace) -> String {
     messages(got, |(message, hold), out| {
         push_times(message, out);
-        push_hold(hold, out);
-        push_content(message, out);
+        match count_place {
+            CountPlace::BeforeReceipt => {
+                push_count(message, out);
+                push_hold(hold, out);
+            }
+            CountPlace::BeforeText => {
+                push_hold(hold, out);
+                push_count(message, out);
+            }
+        }
+        push_text(message, out);
     })
 }
 
@@ -26,7 +42,8 @@ pub fn messages_got(got: &[(Message, MessageHold)]) -> String {
 pub fn messages_peeked(peeked: &[Message]) -> String {
     messages(peeked, |message, out| {
         push_times(message, out);
-        push_content(message, out);
+        push_count(message, out);
+        push_text(message, out);
     })
 }
 
@@ -104,8 +121,11 @@ fn push_hold(hold: &MessageHold, out: &mut String) {
     push("TimeNextVisible", &hold.next_visible.to_rfc1123(), out);
 }
 
-fn push_content(message: &Message, out: &mut String) {
+fn push_count(message: &Message, out: &mut String) {
     push("DequeueCount", &message.dequeue_count.to_string(), out);
+}
+
+fn push_text(message: &Message, out: &mut String) {
     push("MessageText", &message.text, out);
 }
 
