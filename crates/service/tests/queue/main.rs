@@ -1,0 +1,7 @@
+//! The queue service on the reference engine, with time under control.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bench;
+mod consumers;
+mod model;
+mod rules;
