@@ -5,20 +5,18 @@
 
 use http::{HeaderMap, header};
 use tavola_model::{
-    Address, BODY_BYTES_MAX, Command, Comparison, EdmValue, EntityChange, EntityGroupTransaction,
-    EntityToken, EntityWrite, ErrorCode, EtagCondition, Filter, FilterBuilder, FilterNode, GetEntity, Key,
-    Operator, PAGE_ITEMS_MAX, Preflight, PropertyRef, QueryEntities, QueryTables, SELECT_NAMES_MAX,
-    ServiceError, TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX, TableName, TableToken,
+    Address, BODY_BYTES_MAX, Command, Comparison, EdmValue, EntityToken, ErrorCode, Filter, FilterBuilder,
+    FilterNode, GetEntity, Key, Operator, PAGE_ITEMS_MAX, Preflight, PropertyRef, QueryEntities, QueryTables,
+    SELECT_NAMES_MAX, ServiceError, TableName, TableToken,
 };
 use tavola_odata::{parse_filter, parse_select};
 
 use crate::query::Query;
-use crate::reply::{Preference, Reply, data_service_version, negotiate, text};
-use crate::route::{Route, Unroutable, route as find_route};
-use crate::table::batch_in::{self, Batch, InnerRequest};
-use crate::table::body::{EntityBody, KeysIn};
+use crate::reply::{Reply, text};
+use crate::route::{Route, Unroutable};
+use crate::table::change_set::decode_batch;
 use crate::table::select::Select;
-use crate::table::{atom_in, json_in};
+use crate::table::write_in::{Decoded, create_table_name, decode_write};
 use crate::{token, xml};
 
 /// The form of the answer, as far as the request has been read.
@@ -127,7 +125,7 @@ pub fn decode(
         }
         Route::CreateTable => {
             form.creates = true;
-            let name = create_table_name(request)?;
+            let name = create_table_name(request.headers, request.body)?;
             form.layer = Layer::OData;
             Command::CreateTable(TableName::parse(&name)?)
         }
@@ -271,42 +269,6 @@ fn top(query: &Query<'_>) -> Result<Option<usize>, ServiceError> {
     }
 }
 
-/// The media type of a body.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum BodyFormat {
-    Json,
-    Atom,
-}
-
-fn body_format(headers: &HeaderMap, body: &[u8]) -> Result<BodyFormat, ServiceError> {
-    let media = text(headers, header::CONTENT_TYPE.as_str())
-        .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default();
-    match media.trim().to_ascii_lowercase().as_str() {
-        "application/json" => Ok(BodyFormat::Json),
-        "application/atom+xml" | "application/xml" | "text/xml" => Ok(BodyFormat::Atom),
-        "" if body.trim_ascii_start().starts_with(b"{") => Ok(BodyFormat::Json),
-        "" => Ok(BodyFormat::Atom),
-        _ => Err(ErrorCode::MediaTypeNotSupported.into()),
-    }
-}
-
-fn create_table_name(request: &Request<'_>) -> Result<String, ServiceError> {
-    match body_format(request.headers, request.body)? {
-        BodyFormat::Json => json_in::table_name(request.body),
-        BodyFormat::Atom => atom_in::table_name(request.body),
-    }
-}
-
-fn entity_body(headers: &HeaderMap, body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
-    match body_format(headers, body)? {
-        BodyFormat::Json => json_in::entity(body, keys),
-        BodyFormat::Atom => atom_in::entity(body, keys),
-    }
-}
-
 /// Access policies are XML: a client that would take anything is refused, as recorded, and one that names
 /// nothing is not. What the request says of its own body does not matter.
 fn check_acl_accept(headers: &HeaderMap) -> Result<(), ServiceError> {
@@ -316,229 +278,4 @@ fn check_acl_accept(headers: &HeaderMap) -> Result<(), ServiceError> {
         return Ok(());
     }
     Err(ErrorCode::MediaTypeNotSupported.into())
-}
-
-/// An entity write, read.
-enum Decoded {
-    /// As asked.
-    Write(TableName, EntityWrite),
-    /// It breaks a rule of the data model, which matters only where the table exists.
-    Refused(TableName, ServiceError),
-}
-
-fn decode_write(route: Route, headers: &HeaderMap, body: &[u8]) -> Result<Decoded, ServiceError> {
-    let (table, key, change) = match route {
-        Route::InsertEntity(table) => {
-            return Ok(match entity_body(headers, body, KeysIn::Body)?.into_entity() {
-                Ok((key, properties)) => {
-                    Decoded::Write(table, EntityWrite { key, change: EntityChange::Insert(properties) })
-                }
-                Err(error) => Decoded::Refused(table, error),
-            });
-        }
-        Route::PutEntity(table, key) | Route::MergeEntity(table, key) if body.is_empty() => {
-            drop((table, key));
-            return Err(ServiceError::unreadable_body());
-        }
-        Route::PutEntity(table, key) => {
-            let condition = condition(headers, "PUT")?;
-            match (entity_body(headers, body, KeysIn::Address)?.into_properties(), condition) {
-                (Ok(properties), None) => (table, key, EntityChange::InsertOrReplace(properties)),
-                (Ok(properties), Some(condition)) => {
-                    (table, key, EntityChange::Update(properties, condition))
-                }
-                (Err(error), _) => return Ok(Decoded::Refused(table, error)),
-            }
-        }
-        Route::MergeEntity(table, key) => {
-            let condition = condition(headers, "MERGE")?;
-            match (entity_body(headers, body, KeysIn::Address)?.into_properties(), condition) {
-                (Ok(properties), None) => (table, key, EntityChange::InsertOrMerge(properties)),
-                (Ok(properties), Some(condition)) => (table, key, EntityChange::Merge(properties, condition)),
-                (Err(error), _) => return Ok(Decoded::Refused(table, error)),
-            }
-        }
-        Route::DeleteEntity(table, key) => {
-            let condition = condition(headers, "DELETE")?.ok_or(ErrorCode::MissingRequiredHeader)?;
-            (table, key, EntityChange::Delete(condition))
-        }
-        _ => return Err(ErrorCode::MethodNotAllowed.into()),
-    };
-    Ok(Decoded::Write(table, EntityWrite { key, change }))
-}
-
-fn condition(headers: &HeaderMap, verb: &str) -> Result<Option<EtagCondition>, ServiceError> {
-    let if_match = headers.get(header::IF_MATCH);
-    if headers.contains_key(header::IF_NONE_MATCH) {
-        let message = match if_match {
-            Some(_) => {
-                "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. Please \
-                        specify either one of the headers or none of them."
-                    .to_owned()
-            }
-            None => format!("If-None-Match HTTP header cannot be specified for {verb} operations."),
-        };
-        return Err(ServiceError::with_message(ErrorCode::InvalidInput, message));
-    }
-    match if_match {
-        None => Ok(None),
-        Some(value) => EtagCondition::parse(value.to_str().map_err(|_| ErrorCode::InvalidInput)?).map(Some),
-    }
-}
-
-fn decode_batch(request: &Request<'_>, reply: &Reply, form: &mut Form) -> Result<Command, ServiceError> {
-    if request.body.len() > TRANSACTION_BYTES_MAX {
-        return Err(ErrorCode::RequestBodyTooLarge.into());
-    }
-    let batch = batch_in::parse(text(request.headers, header::CONTENT_TYPE.as_str()), request.body)?;
-    let (query, requests) = match batch {
-        Batch::Empty => (false, None),
-        Batch::Query(inner) => (true, Some(vec![inner])),
-        Batch::ChangeSet(requests) => (false, Some(requests)),
-    };
-    let Some(requests) = requests else {
-        form.batch = Some(BatchForm { query: true, parts: Vec::new() });
-        return Err(ServiceError::unreadable_body());
-    };
-    let parts = requests.iter().map(|inner| part_form(inner, request, reply)).collect();
-    form.batch = Some(BatchForm { query, parts });
-    form.layer = Layer::OData;
-    match requests.as_slice() {
-        [inner] if query => decode_batch_query(inner, request, reply, form),
-        [] => Err(ServiceError::unreadable_body()),
-        requests => decode_change_set(requests, request, form),
-    }
-}
-
-/// The single query of a batch, decoded as if it had come alone.
-fn decode_batch_query(
-    inner: &InnerRequest<'_>,
-    outer: &Request<'_>,
-    reply: &Reply,
-    form: &mut Form,
-) -> Result<Command, ServiceError> {
-    let target = Target::parse(inner.uri, outer)?;
-    let route =
-        find_route(&inner.method, &target.address, target.query, &inner.headers).map_err(|e| e.error)?;
-    if !matches!(route, Route::GetEntity(..) | Route::QueryEntities(..)) {
-        return Err(ErrorCode::InvalidInput.into());
-    }
-    let request =
-        Request { address: &target.address, query: target.query, headers: &inner.headers, body: &[] };
-    decode(route, &request, reply, form)
-}
-
-fn decode_change_set(
-    requests: &[InnerRequest<'_>],
-    outer: &Request<'_>,
-    form: &mut Form,
-) -> Result<Command, ServiceError> {
-    let mut writes = Vec::with_capacity(requests.len());
-    let mut table: Option<TableName> = None;
-    let mut refusal = None;
-    for (index, inner) in requests.iter().enumerate() {
-        if index == TRANSACTION_OPERATIONS_MAX {
-            let message = "The batch request operation exceeds the maximum 100 changes per change set.";
-            return Err(ServiceError::with_message(ErrorCode::InvalidInput, message).at_operation(index - 1));
-        }
-        let decoded = decode_operation(inner, outer).map_err(|error| {
-            if let Some(batch) = &mut form.batch {
-                batch.parts[index].resolved = !error.unresolved;
-            }
-            error.error.at_operation(index)
-        })?;
-        let (this_table, write) = match decoded {
-            Decoded::Write(this_table, write) => (this_table, Some(write)),
-            Decoded::Refused(this_table, error) => {
-                refusal.get_or_insert(error.at_operation(index));
-                (this_table, None)
-            }
-        };
-        if table.get_or_insert_with(|| this_table.clone()) != &this_table {
-            let error = ServiceError::new(ErrorCode::CommandsInBatchActOnDifferentPartitions);
-            refusal.get_or_insert(error.at_operation(index));
-        }
-        writes.extend(write);
-    }
-    let table = table.ok_or_else(ServiceError::unreadable_body)?;
-    form.table = Some(table.clone());
-    Ok(match refusal {
-        Some(error) => Command::ProbeTable(table, error),
-        None => Command::TransactEntities(EntityGroupTransaction { table, writes }),
-    })
-}
-
-/// Why an operation of a change set was refused.
-struct Refused {
-    error: ServiceError,
-    unresolved: bool,
-}
-
-fn decode_operation(inner: &InnerRequest<'_>, outer: &Request<'_>) -> Result<Decoded, Refused> {
-    let unresolved = |error: ServiceError| Refused { error, unresolved: true };
-    let target = Target::parse(inner.uri, outer).map_err(unresolved)?;
-    let route = find_route(&inner.method, &target.address, target.query, &inner.headers)
-        .map_err(|Unroutable { error, .. }| unresolved(error))?;
-    decode_write(route, &inner.headers, inner.body)
-        .map_err(|error| Refused { unresolved: error.code == ErrorCode::InvalidInput, error })
-}
-
-/// Where an inner request goes.
-struct Target<'a> {
-    address: Address<'a>,
-    query: &'a str,
-    base: Option<&'a str>,
-}
-
-impl<'a> Target<'a> {
-    fn parse(uri: &'a str, outer: &Request<'_>) -> Result<Self, ServiceError> {
-        let (target, query) = uri.split_once('?').unwrap_or((uri, ""));
-        let absolute = ["http://", "https://"]
-            .iter()
-            .find_map(|scheme| Some((scheme.len(), target.strip_prefix(scheme)?)));
-        let address = match absolute {
-            Some((_, rest)) => {
-                let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-                Address::parse(host, path).ok_or(ErrorCode::InvalidInput)?
-            }
-            None => {
-                // Rooted paths may name the account again; relative ones start at the service.
-                let outer_address = outer.address;
-                let inside = target.strip_prefix('/').unwrap_or(target);
-                let rest =
-                    inside.strip_prefix(outer_address.account.as_str()).filter(|rest| rest.starts_with('/'));
-                outer_address.clone_with_path(rest.unwrap_or(target))
-            }
-        };
-        if address.account != outer.address.account {
-            return Err(ErrorCode::InvalidInput.into());
-        }
-        let base = absolute
-            .map(|_| &uri[..target.len() - address.path.len() + usize::from(address.path.starts_with('/'))]);
-        Ok(Self { address, query, base: base.filter(|base| base.ends_with('/')) })
-    }
-}
-
-fn part_form(inner: &InnerRequest<'_>, outer: &Request<'_>, reply: &Reply) -> PartForm {
-    let target = Target::parse(inner.uri, outer).ok();
-    let query = target.as_ref().and_then(|target| Query::parse(target.query)).unwrap_or_default();
-    let accept = text(&inner.headers, header::ACCEPT.as_str());
-    let mut part = reply.clone();
-    if accept.is_some() || query.get("$format").is_some() {
-        part.format = negotiate(query.get("$format"), accept).unwrap_or(reply.format);
-    }
-    part.prefer = Preference::of(&inner.headers);
-    if inner.headers.contains_key("dataserviceversion") || inner.headers.contains_key("maxdataserviceversion")
-    {
-        part.data_service_version = data_service_version(&inner.headers);
-    }
-    if let Some(base) = target.as_ref().and_then(|target| target.base) {
-        part.base = base.to_owned();
-    }
-    PartForm {
-        reply: part,
-        content_id: text(&inner.headers, "content-id").map(str::to_owned),
-        creates: inner.method == http::Method::POST && !inner.headers.contains_key("x-http-method"),
-        resolved: true,
-    }
 }
