@@ -28,8 +28,7 @@ pub fn decode_write(route: Route, headers: &HeaderMap, body: &[u8]) -> Result<De
                 Err(error) => Decoded::Refused(table, error),
             });
         }
-        Route::PutEntity(table, key) | Route::MergeEntity(table, key) if body.is_empty() => {
-            drop((table, key));
+        Route::PutEntity(..) | Route::MergeEntity(..) if body.is_empty() => {
             return Err(ServiceError::unreadable_body());
         }
         Route::PutEntity(table, key) => {
