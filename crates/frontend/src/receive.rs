@@ -18,6 +18,10 @@ use crate::settings::FrontendSettings;
 const UNCOUNTED_BYTES: usize = 16 * 1024;
 /// How long a body may come slower than the least rate: a slow start is no attack.
 const BODY_GRACE: Duration = Duration::from_secs(5);
+/// Bytes of a refused body that are read and thrown away.
+const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long a refused body is read and thrown away.
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a large body waits for room before its client is told to come back.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -88,13 +92,14 @@ pub async fn receive<'a>(
 }
 
 async fn read_body<'a>(
-    body: Incoming,
+    mut body: Incoming,
     settings: &FrontendSettings,
     budget: &'a Semaphore,
 ) -> Result<(Bytes, Option<SemaphorePermit<'a>>), ErrorCode> {
     let declared =
         body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(BODY_BYTES_MAX);
     if declared > BODY_BYTES_MAX {
+        discard(&mut body).await;
         return Err(ErrorCode::RequestBodyTooLarge);
     }
     let room = match u32::try_from(declared.min(settings.inflight_bytes_max)) {
@@ -124,6 +129,8 @@ async fn collect(mut body: Incoming, settings: &FrontendSettings) -> Result<Byte
             Err(_) => return Err(ErrorCode::OperationTimedOut),
         };
         if first.len().max(all.len()) + piece.len() > BODY_BYTES_MAX {
+            drop((first, all));
+            discard(&mut body).await;
             return Err(ErrorCode::RequestBodyTooLarge);
         }
         if first.is_empty() {
@@ -134,6 +141,19 @@ async fn collect(mut body: Incoming, settings: &FrontendSettings) -> Result<Byte
             all.extend_from_slice(&first);
         }
         all.extend_from_slice(&piece);
+    }
+}
+
+/// Reads on for a while without keeping anything: a client that sends before it listens would else find its
+/// connection reset and never read why it was refused.
+async fn discard(body: &mut Incoming) {
+    let deadline = Instant::now() + DISCARD_TIME_MAX;
+    let mut discarded = 0;
+    while discarded < DISCARD_BYTES_MAX {
+        match tokio::time::timeout_at(deadline, body.frame()).await {
+            Ok(Some(Ok(frame))) => discarded += frame.data_ref().map_or(0, Bytes::len),
+            Ok(None | Some(Err(_))) | Err(_) => return,
+        }
     }
 }
 
