@@ -84,6 +84,7 @@ pub fn compare(extent: Extent, only: &str) -> Result<(), AnyError> {
     }
     println!("\n{}", report.tables());
     let path = output_folder()?.join(match extent {
+        _ if !only.is_empty() => "some.json",
         Extent::Quick => "quick.json",
         Extent::Full => "full.json",
     });
