@@ -39,6 +39,7 @@ fn javascript() -> Outcome {
     }
     let mut tour = Command::new("node");
     tour.args(["--test", "--test-reporter=tap"]).arg(folder.join("tour.test.mjs"));
+    tour.arg(folder.join("access.test.mjs"));
     let finished = with_server(&mut tour)?;
     tally(&finished, count_tap(&finished.output))
 }
@@ -52,10 +53,35 @@ fn is_installed(folder: &Path) -> bool {
     }
 }
 
+/// Runs a tour with a server that speaks TLS too, with a fresh certificate of `tavola cert`.
 fn with_server(tour: &mut Command) -> Result<Finished, String> {
-    let options = ServerOptions { binary: Some(server_binary()), ..ServerOptions::default() };
+    let folder = root().join("target").join(format!("sdk-tls-{}", std::process::id()));
+    run(Command::new(server_binary()).args(["cert", "--out"]).arg(&folder))?.check()?;
+    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    let port = free_port().map_err(|error| error.to_string())?;
+    let file = |path: &Path| path.to_string_lossy().into_owned();
+    let arguments = vec![
+        "--tls-cert".to_owned(),
+        file(&certificate),
+        "--tls-key".to_owned(),
+        file(&key),
+        "--table-tls-port".to_owned(),
+        port.to_string(),
+    ];
+    let options = ServerOptions { binary: Some(server_binary()), arguments, ..ServerOptions::default() };
     let server = TestServer::start_with(&options).map_err(|error| error.to_string())?;
-    run(tour.env("TAVOLA_CONNECTION_STRING", server.connection_string()))
+    tour.env("TAVOLA_CONNECTION_STRING", server.connection_string());
+    tour.env("TAVOLA_TLS_ENDPOINT", format!("https://127.0.0.1:{port}/devstoreaccount1"));
+    tour.env("TAVOLA_BIN", server_binary());
+    let finished = run(tour.env("TAVOLA_CA_FILE", &certificate).env("NODE_EXTRA_CA_CERTS", &certificate));
+    // A certificate that stays behind is only clutter in the target folder.
+    let _ = std::fs::remove_dir_all(&folder);
+    finished
+}
+
+/// A port that is free now. The ready file of the server names its plain ports only to the testkit.
+fn free_port() -> std::io::Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 fn tally(finished: &Finished, mut tally: Tally) -> Outcome {
