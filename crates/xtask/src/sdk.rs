@@ -38,7 +38,8 @@ fn javascript() -> Outcome {
         run(&mut install)?.check()?;
     }
     let mut tour = Command::new("node");
-    tour.args(["--test", "--test-reporter=tap"]).arg(folder.join("tour.test.mjs"));
+    tour.args(["--test", "--test-reporter=tap"])
+        .args([folder.join("tour.test.mjs"), folder.join("queue_tour.test.mjs")]);
     tour.arg(folder.join("access.test.mjs"));
     let finished = with_server(&mut tour)?;
     tally(&finished, count_tap(&finished.output))

@@ -33,7 +33,7 @@ enum Step {
     Pass {
         seconds: u64,
     },
-    StepBack {
+    TurnBack {
         seconds: u64,
     },
     Restart,
@@ -59,7 +59,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         ),
         4 => (0..20usize, receipt).prop_map(|(pick, receipt)| Step::Delete { pick, receipt }),
         5 => (0..6u64).prop_map(|seconds| Step::Pass { seconds }),
-        1 => (0..60u64).prop_map(|seconds| Step::StepBack { seconds }),
+        1 => (0..60u64).prop_map(|seconds| Step::TurnBack { seconds }),
         1 => Just(Step::Restart),
         1 => Just(Step::Clear),
         1 => Just(Step::Sweep),
@@ -131,12 +131,15 @@ fn hide(known: &mut Known, hold: MessageHold) {
     known.receipts.push(hold.receipt);
 }
 
-/// The message and receipt to use, and what must come of it: `None` if either refusal is right.
+/// What must come of it; `None` if either refusal is right.
+type Expected = Option<Result<(), ErrorCode>>;
+
+/// The message and receipt to use, and what must come of it.
 fn pick(
     model: &Model,
     pick: usize,
     receipt: Receipt,
-) -> Option<(usize, PopReceipt, Option<Result<(), ErrorCode>>)> {
+) -> Option<(usize, PopReceipt, Expected)> {
     let index = pick.checked_rem(model.messages.len())?;
     let known = &model.messages[index];
     let (place, expected) = match receipt {
@@ -151,7 +154,7 @@ fn pick(
     Some((index, known.receipts[place], expected))
 }
 
-fn check_result<T>(result: Result<T, ErrorCode>, expected: Option<Result<(), ErrorCode>>) -> Option<T> {
+fn check_result<T>(result: Result<T, ErrorCode>, expected: Expected) -> Option<T> {
     match expected {
         Some(expected) => assert_eq!(result.as_ref().map(|_| ()).map_err(|code| *code), expected),
         None => assert!(result.is_err()),
@@ -190,7 +193,7 @@ fn apply(bench: &mut Bench, model: &mut Model, step: &Step) {
             bench.clock.pass_ms(seconds * 1000 + 1);
             model.now += (seconds * 1000 + 1) * 10_000;
         }
-        Step::StepBack { seconds } => {
+        Step::TurnBack { seconds } => {
             // The queue learns of a step from its next reading of the clock.
             put(bench, model, 0, None);
             bench.clock.step_back_seconds(seconds);
