@@ -8,11 +8,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind, Validation};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 use tavola_model::{Command, DateTime, ErrorCode, QueueCommand, ServiceError};
 
 use crate::StorageService;
@@ -36,22 +37,52 @@ pub struct BearerRules {
     pub write_role: String,
 }
 
+/// Tokens that are remembered at most; a client sends the same one for an hour.
+const BELIEVED_MAX: usize = 4096;
+
 /// The issuer whose tokens are believed, with the keys it has now.
 pub struct TokenIssuer {
     rules: BearerRules,
-    keys: RwLock<Arc<KeySet>>,
+    current: RwLock<Arc<Current>>,
     on_unknown_key: Box<dyn Fn() + Send + Sync>,
+}
+
+/// Keys, and what they have verified already: a signature takes longer than all the rest of a request. The two are
+/// replaced together, so a key that is taken back takes its tokens with it.
+#[derive(Default)]
+struct Current {
+    keys: KeySet,
+    /// The claims of tokens with a good signature, issuer and audience, by the hash of the token.
+    believed: Mutex<HashMap<[u8; 32], Arc<Claims>>>,
+}
+
+impl Current {
+    fn of(keys: KeySet) -> Arc<Self> {
+        Arc::new(Self { keys, ..Self::default() })
+    }
+
+    fn recall(&self, digest: &[u8; 32]) -> Option<Arc<Claims>> {
+        self.believed.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
+    }
+
+    fn remember(&self, digest: [u8; 32], claims: Arc<Claims>) {
+        let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        if believed.len() >= BELIEVED_MAX {
+            believed.clear();
+        }
+        believed.insert(digest, claims);
+    }
 }
 
 impl TokenIssuer {
     /// An issuer. `on_unknown_key` is called when a token names a key that is not in the set: it may be new.
     pub fn new(rules: BearerRules, keys: KeySet, on_unknown_key: Box<dyn Fn() + Send + Sync>) -> Self {
-        Self { rules, keys: RwLock::new(Arc::new(keys)), on_unknown_key }
+        Self { rules, current: RwLock::new(Current::of(keys)), on_unknown_key }
     }
 
     /// From the next request on, these keys.
     pub fn replace_keys(&self, keys: KeySet) {
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Current::of(keys);
     }
 
     /// What the bearer of a token may do with a service; a token that is not believed is refused.
@@ -73,13 +104,23 @@ impl TokenIssuer {
 
     /// The claims of a token with the right signature, issuer and audience. Times are held against the server's
     /// own clock, not the one that the library would ask.
-    fn claims(&self, token: &str) -> Option<Claims> {
+    fn claims(&self, token: &str) -> Option<Arc<Claims>> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        if let Some(claims) = current.recall(&digest) {
+            return Some(claims);
+        }
+        let claims = Arc::new(self.verify(&current.keys, token)?);
+        current.remember(digest, claims.clone());
+        Some(claims)
+    }
+
+    fn verify(&self, keys: &KeySet, token: &str) -> Option<Claims> {
         let header = jsonwebtoken::decode_header(token).ok()?;
         // An extension that must be understood is one that we do not.
         if header.crit.is_some() {
             return None;
         }
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(key) = keys.by_id.get(header.kid.as_deref()?) else {
             (self.on_unknown_key)();
             return None;

@@ -19,8 +19,8 @@ use tavola_auth::{
     authenticate, authorize,
 };
 use tavola_model::{
-    Address, Command, EntityChange, EntityKey, EntityWrite, ErrorCode, EtagCondition, Key, QueryTables,
-    TableName,
+    Address, Command, DateTime, EntityChange, EntityKey, EntityWrite, ErrorCode, EtagCondition, Key,
+    QueryTables, TableName,
 };
 
 const ISSUER: &str = "https://login.example/tenant";
@@ -104,6 +104,15 @@ fn issuer() -> TokenIssuer {
 }
 
 fn ask(accounts: &Accounts, service: StorageService, authorization: &str) -> Result<Caller, ErrorCode> {
+    ask_at(accounts, service, authorization, now())
+}
+
+fn ask_at(
+    accounts: &Accounts,
+    service: StorageService,
+    authorization: &str,
+    time: DateTime,
+) -> Result<Caller, ErrorCode> {
     let request = Request::get("/acct/Tables").with_header("authorization", authorization);
     let address = Address::parse(&request.host, &request.path).unwrap();
     let head = RequestHead {
@@ -115,7 +124,7 @@ fn ask(accounts: &Accounts, service: StorageService, authorization: &str) -> Res
         secure: true,
         peer: request.peer,
     };
-    authenticate(accounts, service, &head, now()).map_err(|error| error.code)
+    authenticate(accounts, service, &head, time).map_err(|error| error.code)
 }
 
 fn ask_with(issuer: TokenIssuer, token: &str) -> Result<Caller, ErrorCode> {
@@ -227,6 +236,21 @@ fn a_key_that_is_not_known_is_asked_for_and_believed_once_it_is_there() {
         jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims(json!({})), &KEYS.rsa).unwrap();
     assert!(ask(&accounts, table, &format!("Bearer {unnamed}")).is_err(), "a token that names no key");
     assert_eq!(asked.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_token_that_was_believed_is_not_once_it_is_over_or_its_key_is_gone() {
+    let issuer = Arc::new(issuer());
+    let accounts = Accounts::new(vec![account()]).unwrap().with_issuer(issuer.clone());
+    let token = format!("Bearer {}", rsa_token(json!({})));
+    let at = |time: DateTime| ask_at(&accounts, StorageService::Table, &token, time).is_ok();
+    for _ in 0..2 {
+        assert!(at(now()));
+        assert!(!at(support::later(3600)), "once it is over");
+        assert!(!at(support::earlier(3600)), "before it begins");
+    }
+    issuer.replace_keys(key_set(&[ec_jwk("two")]));
+    assert!(!at(now()), "once its key is gone");
 }
 
 #[test]
