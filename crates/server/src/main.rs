@@ -8,6 +8,7 @@ mod cert;
 mod cli;
 mod control;
 mod docs;
+mod files;
 mod maintain;
 mod oidc;
 mod serve;

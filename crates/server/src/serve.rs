@@ -21,6 +21,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::accounts::AccountSource;
 use crate::banner::{Banner, Endpoint};
 use crate::control::{self, Controlled};
+use crate::files;
 use crate::oidc;
 use crate::settings::Values;
 
@@ -198,7 +199,7 @@ fn service_settings(values: &Values) -> anyhow::Result<ServiceSettings> {
 fn frontend_settings(values: &Values) -> anyhow::Result<FrontendSettings> {
     let seconds = |name| values.number(name).map(Duration::from_secs);
     Ok(FrontendSettings {
-        connections_max: values.number("connections-max")?,
+        connections_max: files::make_room(values.number("connections-max")?),
         inflight_bytes_max: usize::try_from(values.mebibytes("inflight-mb")?)
             .context("--inflight-mb is too large")?,
         headers_max: values.number("headers-max")?,
