@@ -99,12 +99,19 @@ pub struct Connection {
     host: String,
     base: String,
     account: Account,
+    service: StorageService,
 }
 
 impl Connection {
     /// Connects to `http://host:port/account` as the development account.
     pub fn open(endpoint: &str) -> io::Result<Self> {
         Self::open_as(endpoint, Account::development())
+    }
+
+    /// Connects to a queue endpoint as the development account.
+    pub fn open_queue(endpoint: &str) -> io::Result<Self> {
+        let connection = Self::open(endpoint)?;
+        Ok(Self { service: StorageService::Queue, ..connection })
     }
 
     /// Connects with the key of an account.
@@ -118,7 +125,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Self { stream, buffer: Vec::new(), host, base, account })
+        Ok(Self { stream, buffer: Vec::new(), host, base, account, service: StorageService::Table })
     }
 
     /// Signs, sends and waits for the answer.
@@ -153,8 +160,7 @@ impl Connection {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let signed = SignedRequest { method: &request.method, path, query, headers: &headers };
         let authorization =
-            sign_request(&self.account, StorageService::Table, Scheme::SharedKeyLite, &signed)
-                .map_err(invalid)?;
+            sign_request(&self.account, self.service, Scheme::SharedKeyLite, &signed).map_err(invalid)?;
         let mut bytes = format!("{} {target} HTTP/1.1\r\n", request.method).into_bytes();
         for (name, value) in &headers {
             bytes.extend_from_slice(name.as_str().as_bytes());

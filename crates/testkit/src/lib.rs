@@ -16,5 +16,12 @@ mod client;
 pub mod crash;
 
 #[cfg(feature = "client")]
+mod queue;
+#[cfg(feature = "client")]
+pub mod queue_crash;
+
+#[cfg(feature = "client")]
 pub use client::{Connection, Request, Response};
+#[cfg(feature = "client")]
+pub use queue::{GotMessage, QueueConnection};
 pub use server::{DataFolder, ServerOptions, StartError, TestServer, workspace_root};

@@ -32,6 +32,17 @@ pub const TABLES_WRITE: Step = Step {
     run: || write(&TABLE_CORPUS),
 };
 
+pub const QUEUES: Step = Step {
+    name: "recorded queue sessions",
+    server: Server::Needed,
+    run: || check(&QUEUE_CORPUS, Source::Repaired),
+};
+pub const QUEUES_WRITE: Step = Step {
+    name: "recorded queue sessions, list renewed",
+    server: Server::Needed,
+    run: || write(&QUEUE_CORPUS),
+};
+
 /// The recordings of one service.
 struct Corpus {
     /// The replayer's word for the service.
@@ -52,6 +63,14 @@ const TABLE_CORPUS: Corpus = Corpus {
     lenient_percent_min: 98.0,
     strict_percent_min: 97.0,
     endpoint: TestServer::table_endpoint,
+};
+
+const QUEUE_CORPUS: Corpus = Corpus {
+    service: "queue",
+    name: "queues",
+    lenient_percent_min: 98.0,
+    strict_percent_min: 97.0,
+    endpoint: TestServer::queue_endpoint,
 };
 
 /// Which requests the replayer is given.

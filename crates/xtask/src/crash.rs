@@ -5,10 +5,13 @@ use std::process::Command;
 use crate::programs::{root, run, server_binary};
 use crate::step::{Outcome, Server, Step, Tally};
 
-pub const KILLS: Step = Step { name: "crash test", server: Server::Needed, run: kills };
+pub const KILLS: Step = Step { name: "crash test", server: Server::Needed, run: || kills("tavola-crash") };
 
-fn kills() -> Outcome {
-    let mut command = Command::new(root().join("target/release/tavola-crash"));
+pub const QUEUE_KILLS: Step =
+    Step { name: "crash test of queues", server: Server::Needed, run: || kills("tavola-queue-crash") };
+
+fn kills(program: &str) -> Outcome {
+    let mut command = Command::new(root().join("target/release").join(program));
     let finished = run(command.env("TAVOLA_BIN", server_binary()))?;
     finished.check()?;
     let mut tally = Tally::one();

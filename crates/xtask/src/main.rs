@@ -29,6 +29,7 @@ cargo xtask COMMAND
   corpus tables [--as-recorded | --write]
                           recorded exchanges of the real service; --write renews the list of differences,
                           --as-recorded leaves out what crates/xtask/src/repair.rs mends
+  corpus queues [--write] the same of queues
   sdk                     the official Python and JavaScript clients
   bench [--quick]         how fast the server is beside its floors and Azurite; not part of `test`
   crash                   kill -9 under load, twenty rounds and more
@@ -47,10 +48,12 @@ fn main() -> ExitCode {
         ["corpus", "tables"] => vec![rust::SERVER, corpus::TABLES],
         ["corpus", "tables", "--write"] => vec![rust::SERVER, corpus::TABLES_WRITE],
         ["corpus", "tables", "--as-recorded"] => vec![rust::SERVER, corpus::TABLES_AS_RECORDED],
+        ["corpus", "queues"] => vec![rust::SERVER, corpus::QUEUES],
+        ["corpus", "queues", "--write"] => vec![rust::SERVER, corpus::QUEUES_WRITE],
         ["sdk"] => vec![rust::SERVER, sdk::PYTHON, sdk::JAVASCRIPT],
         ["bench"] => return bench::compare(&[]),
         ["bench", "--quick"] => return bench::compare(&["--quick"]),
-        ["crash"] => vec![rust::SERVER, crash::KILLS],
+        ["crash"] => vec![rust::SERVER, crash::KILLS, crash::QUEUE_KILLS],
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -68,9 +71,11 @@ fn all_steps() -> Vec<Step> {
         docs::CHECK,
         rust::TESTS,
         corpus::TABLES,
+        corpus::QUEUES,
         sdk::PYTHON,
         sdk::JAVASCRIPT,
         crash::KILLS,
+        crash::QUEUE_KILLS,
         deny::LICENCES,
     ]
 }
