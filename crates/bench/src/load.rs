@@ -161,6 +161,8 @@ impl Client {
         let mut random = fastrand::Rng::with_seed(self.place as u64 + 1);
         let mut request = Vec::new();
         let deadline = started + load.period;
+        // A server that cannot keep the pace is let off after as long again.
+        let patience = deadline + load.period;
         for turn in 0.. {
             let due = match load.pace {
                 Pace::Closed => Instant::now(),
@@ -171,7 +173,8 @@ impl Client {
                     due
                 }
             };
-            if due >= deadline || self.started_requests.fetch_add(1, Ordering::Relaxed) >= load.requests_max {
+            let is_over = due >= deadline || Instant::now() >= patience;
+            if is_over || self.started_requests.fetch_add(1, Ordering::Relaxed) >= load.requests_max {
                 break;
             }
             if let ControlFlow::Break(()) = self.source.next(&mut random, &mut request) {
