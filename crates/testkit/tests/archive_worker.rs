@@ -55,10 +55,11 @@ fn check(victim: Victim) {
     let employees: Vec<[Step; 2]> =
         STEPS.iter().flat_map(|first| STEPS.iter().map(move |second| [*first, *second])).collect();
     prepare(&server, employees.len());
-    for attempt in 0..2 {
+    let dying: [fn(&[Step; 2]) -> Step; 2] = [|deaths| deaths[0], |deaths| deaths[1]];
+    for last_step in dying {
         for message in all_visible(&server) {
             let employee: usize = message.text.parse().unwrap();
-            work(&server, &message, employees[employee][attempt]).unwrap();
+            work(&server, &message, last_step(&employees[employee])).unwrap();
         }
         if victim == Victim::Both {
             server.kill();
@@ -71,8 +72,7 @@ fn check(victim: Victim) {
         assert_eq!(message.dequeue_count, 3);
         work(&server, &message, Step::DeleteMessage).unwrap();
     }
-    for employee in 0..employees.len() {
-        let deaths = employees[employee];
+    for (employee, deaths) in employees.iter().enumerate() {
         assert_eq!(read(&server, "Current", employee), None, "{deaths:?}");
         assert_eq!(read(&server, "Archive", employee), Some(format!("E{employee}")), "{deaths:?}");
     }
