@@ -49,7 +49,7 @@ impl Entities {
     pub fn append_json(&self, body: &mut String, partition: &str, row: &str, seed: u64) {
         // Writing to a String cannot fail.
         let _ = write!(body, r#"{{"PartitionKey":"{partition}","RowKey":"{row}""#);
-        let _ = write!(body, r#","Age":{},"Active":{},"City":"Lisbon""#, age(seed), seed % 2 == 0);
+        let _ = write!(body, r#","Age":{},"Active":{},"City":"Lisbon""#, age(seed), seed.is_multiple_of(2));
         let _ = write!(body, r#","Score":{}.5"#, seed % 1000);
         for place in 0..TEXTS {
             let _ = write!(body, r#","Text{place}":"{}""#, self.text(seed, place));
@@ -61,7 +61,7 @@ impl Entities {
     pub fn stored(&self, seed: u64) -> Result<Bytes, AnyError> {
         let mut properties = PropertiesBuilder::new();
         properties.push("Age", EdmValue::Int32(age(seed)))?;
-        properties.push("Active", EdmValue::Boolean(seed % 2 == 0))?;
+        properties.push("Active", EdmValue::Boolean(seed.is_multiple_of(2)))?;
         properties.push("City", EdmValue::String("Lisbon"))?;
         properties.push("Score", EdmValue::Double(age(seed % 1000).into()))?;
         for place in 0..TEXTS {
