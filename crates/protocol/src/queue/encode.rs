@@ -122,3 +122,121 @@ fn sender_of(code: ErrorCode) -> Sender {
         _ => Sender::Service(SERVER),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderMap, Method};
+    use tavola_model::{
+        Address, ListQueues, ListedQueue, Message, MessageHold, MessageId, Metadata, PopReceipt, QueueName,
+        QueuePage,
+    };
+
+    const PROLOGUE: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
+
+    fn response(method: Method, version: &str, result: Result<QueueOutcome, ServiceError>) -> Response {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-ms-version", version.parse().unwrap());
+        headers.insert("host", "127.0.0.1:10001".parse().unwrap());
+        let address = Address::parse("127.0.0.1:10001", "/storagename/").unwrap();
+        let id = "0f370be3-f003-0062-50b6-3d99b9000000".to_owned();
+        let reply = Reply::of(&method, &headers, "", Some(&address), id, false);
+        let now = DateTime::parse("2020-06-08T17:04:52.3842926Z").unwrap();
+        encode(&reply, &result.map(Outcome::Queue), None, now)
+    }
+
+    fn check(version: &str, outcome: QueueOutcome, head: &str, body: &str) {
+        let response = response(Method::GET, version, Ok(outcome));
+        let headers: Vec<&str> = response
+            .headers
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| !["Server", "x-ms-request-id", "x-ms-version", "Date"].contains(name))
+            .collect();
+        assert_eq!(format!("{} {}", response.status.as_u16(), headers.join(" ")), head);
+        let text = std::str::from_utf8(&response.body).unwrap();
+        let expected = if body.is_empty() { String::new() } else { format!("{PROLOGUE}{body}") };
+        assert_eq!(text, expected);
+    }
+
+    fn message() -> (Message, MessageHold) {
+        let at = |text: &str| DateTime::parse(text).unwrap();
+        let receipt = PopReceipt { next_visible: at("2022-05-16T23:00:57.2082566Z"), changes: 0 };
+        let message = Message {
+            id: MessageId::parse("481cc9de-485c-4f71-8c59-cacd21fc3fcd").unwrap(),
+            inserted: at("2022-05-16T23:00:57Z"),
+            expires: at("2022-05-23T23:00:57Z"),
+            dequeue_count: 1,
+            text: "a<\u{3688}\"".into(),
+        };
+        (message, MessageHold::of(receipt))
+    }
+
+    const TIMES: &str = "<MessageId>481cc9de-485c-4f71-8c59-cacd21fc3fcd</MessageId><InsertionTime>Mon, 16 May 2022 23:00:57 GMT</InsertionTime><ExpirationTime>Mon, 23 May 2022 23:00:57 GMT</ExpirationTime>";
+    const HOLD: &str = "<PopReceipt>AgAAAAMAAAAAAAAAhiF/zXhp2AE=</PopReceipt><TimeNextVisible>Mon, 16 May 2022 23:00:57 GMT</TimeNextVisible>";
+    const COUNT: &str = "<DequeueCount>1</DequeueCount>";
+    const TEXT: &str = "<MessageText>a&lt;\u{3688}\"</MessageText>";
+
+    fn list(parts: &[&str]) -> String {
+        format!("<QueueMessagesList><QueueMessage>{}</QueueMessage></QueueMessagesList>", parts.concat())
+    }
+
+    #[test]
+    fn messages_are_written_as_recorded() {
+        let (message, hold) = message();
+        let put = || QueueOutcome::MessagePut(message.clone(), hold);
+        check("2021-02-12", put(), "201 Content-Type", &list(&[TIMES, HOLD]));
+        check("2014-02-14", put(), "201 ", "");
+        let got = || QueueOutcome::MessagesGot(vec![(message.clone(), hold)]);
+        let fetched = "200 Content-Type Cache-Control";
+        check("2021-02-12", got(), fetched, &list(&[TIMES, HOLD, COUNT, TEXT]));
+        check("2014-02-14", got(), fetched, &list(&[TIMES, COUNT, HOLD, TEXT]));
+        let peeked = QueueOutcome::MessagesPeeked(vec![message.clone()]);
+        check("2021-02-12", peeked, fetched, &list(&[TIMES, COUNT, TEXT]));
+        check("2021-02-12", QueueOutcome::MessagesPeeked(Vec::new()), fetched, "<QueueMessagesList />");
+        check(
+            "2021-02-12",
+            QueueOutcome::MessageUpdated(hold),
+            "204 x-ms-popreceipt x-ms-time-next-visible",
+            "",
+        );
+    }
+
+    #[test]
+    fn lists_repeat_what_was_asked_and_say_where_the_next_page_begins() {
+        let name = |text: &str| QueueName::parse(text).unwrap();
+        let asked = ListQueues { prefix: Some("q".into()), max: Some(1), ..ListQueues::default() };
+        let pairs = [("key".to_owned(), "val".to_owned())];
+        let queue = ListedQueue { name: name("qqq"), metadata: Metadata::parse(pairs).unwrap() };
+        let page = QueuePage { asked: asked.clone(), queues: vec![queue], next: Some(name("rrr")) };
+        let root = "<EnumerationResults ServiceEndpoint=\"http://127.0.0.1:10001/storagename/\"><Prefix>q</Prefix><MaxResults>1</MaxResults>";
+        let fetched = "200 Content-Type Cache-Control";
+        let end = "<NextMarker>/storagename/rrr</NextMarker></EnumerationResults>";
+        let body = format!("{root}<Queues><Queue><Name>qqq</Name></Queue></Queues>{end}");
+        check("2021-02-12", QueueOutcome::QueuesListed(page.clone()), fetched, &body);
+        let with_metadata = QueuePage { asked: ListQueues { with_metadata: true, ..asked }, ..page };
+        let body = format!(
+            "{root}<Queues><Queue><Name>qqq</Name><Metadata><key>val</key></Metadata></Queue></Queues>{end}"
+        );
+        check("2021-02-12", QueueOutcome::QueuesListed(with_metadata), fetched, &body);
+    }
+
+    #[test]
+    fn errors_carry_their_code_and_details() {
+        let error = ServiceError::new(ErrorCode::InvalidXmlDocument)
+            .with_detail("LineNumber", "0")
+            .with_detail("Reason", "");
+        let response = response(Method::PUT, "2018-03-28", Err(error.clone()));
+        assert_eq!(
+            std::str::from_utf8(&response.body).unwrap(),
+            format!(
+                "{PROLOGUE}<Error><Code>InvalidXmlDocument</Code><Message>XML specified is not syntactically valid.\nRequestId:0f370be3-f003-0062-50b6-3d99b9000000\nTime:2020-06-08T17:04:52.3842926Z</Message><LineNumber>0</LineNumber><Reason /></Error>"
+            )
+        );
+        assert_eq!(response.header("x-ms-error-code"), Some("InvalidXmlDocument"));
+        assert_eq!(response.header("Server"), Some(SERVER));
+        let old = self::response(Method::PUT, "2016-05-31", Err(error.clone()));
+        assert_eq!(old.header("x-ms-error-code"), None);
+        assert!(self::response(Method::HEAD, "2018-03-28", Err(error)).body.is_empty());
+    }
+}
