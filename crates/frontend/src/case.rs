@@ -10,38 +10,78 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::Extensions;
+use http::header::{self, HeaderName};
 use http_body_util::Empty;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tavola_protocol::Response;
 use tokio::io::AsyncWriteExt;
 
-/// Every name that is not all lower case.
-const NAMES: &[&str] = &[
+/// Names of nearly every answer, apart so that most responses clone a small map.
+const COMMON: &[&str] =
+    &["Cache-Control", "Content-Length", "Content-Type", "Date", "ETag", "Server", "X-Content-Type-Options"];
+
+/// The other names that are not all lower case.
+const RARE: &[&str] = &[
     "Access-Control-Allow-Credentials",
     "Access-Control-Allow-Headers",
     "Access-Control-Allow-Methods",
     "Access-Control-Allow-Origin",
     "Access-Control-Expose-Headers",
     "Access-Control-Max-Age",
-    "Cache-Control",
-    "Content-Length",
-    "Content-Type",
     "DataServiceId",
-    "Date",
-    "ETag",
     "Location",
     "Preference-Applied",
-    "Server",
     "Vary",
     "WWW-Authenticate",
-    "X-Content-Type-Options",
     "x-ms-continuation-NextPartitionKey",
     "x-ms-continuation-NextRowKey",
     "x-ms-continuation-NextTableName",
 ];
 
-/// Learns the case map; empty extensions (and so lower case) if hyper should ever stop keeping one.
-pub async fn learn() -> Extensions {
+/// The case maps for responses.
+pub struct HeaderCase {
+    common: Extensions,
+    all: Extensions,
+}
+
+impl HeaderCase {
+    /// Learns the maps; empty extensions (and so lower case) if hyper should ever stop keeping one.
+    pub async fn learn() -> Self {
+        let all = [COMMON, RARE].concat();
+        Self { common: learn(COMMON).await, all: learn(&all).await }
+    }
+
+    /// What a response carries so that its names keep their case.
+    pub fn of(&self, response: &Response) -> Extensions {
+        let is_rare =
+            |name: &str| name.bytes().any(|byte| byte.is_ascii_uppercase()) && !COMMON.contains(&name);
+        let has_rare = response.headers.iter().any(|(name, _)| is_rare(name));
+        if has_rare { self.all.clone() } else { self.common.clone() }
+    }
+}
+
+/// A header name of ours, without parsing it where it is one of nearly every answer.
+pub fn header_name(name: &str) -> HeaderName {
+    static REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+    static CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+    static VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+    match name {
+        "Cache-Control" => header::CACHE_CONTROL,
+        "Content-Type" => header::CONTENT_TYPE,
+        "Date" => header::DATE,
+        "ETag" => header::ETAG,
+        "Location" => header::LOCATION,
+        "Server" => header::SERVER,
+        "X-Content-Type-Options" => header::X_CONTENT_TYPE_OPTIONS,
+        "x-ms-request-id" => REQUEST_ID.clone(),
+        "x-ms-client-request-id" => CLIENT_REQUEST_ID.clone(),
+        "x-ms-version" => VERSION.clone(),
+        other => HeaderName::from_bytes(other.as_bytes()).expect("our header names are valid"),
+    }
+}
+
+async fn learn(names: &[&str]) -> Extensions {
     let (mut client, server) = tokio::io::duplex(4096);
     let learned = Arc::new(Mutex::new(Extensions::new()));
     let keep = learned.clone();
@@ -52,7 +92,7 @@ pub async fn learn() -> Extensions {
         async { Ok::<_, Infallible>(http::Response::new(Empty::<Bytes>::new())) }
     });
     let mut head = String::from("GET / HTTP/1.1\r\nConnection: close\r\n");
-    for name in NAMES.iter().filter(|name| **name != "Content-Length") {
+    for name in names.iter().filter(|name| **name != "Content-Length") {
         head.push_str(&format!("{name}: x\r\n"));
     }
     head.push_str("Content-Length: 0\r\n\r\n");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Extensions, HeaderName, HeaderValue};
+use http::HeaderValue;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::case;
+use crate::case::{self, HeaderCase};
 use crate::pace::{Pace, Paced, Turn};
 use crate::pipeline::Pipeline;
 use crate::receive::{Origin, receive};
@@ -51,7 +51,7 @@ pub struct Frontend {
     settings: FrontendSettings,
     connections: Arc<Semaphore>,
     budget: Semaphore,
-    case: Extensions,
+    case: HeaderCase,
 }
 
 impl Frontend {
@@ -59,7 +59,7 @@ impl Frontend {
     pub async fn new(pipeline: Pipeline, settings: FrontendSettings) -> Arc<Self> {
         let connections = Arc::new(Semaphore::new(settings.connections_max));
         let budget = Semaphore::new(settings.inflight_bytes_max);
-        Arc::new(Self { pipeline, settings, connections, budget, case: case::learn().await })
+        Arc::new(Self { pipeline, settings, connections, budget, case: HeaderCase::learn().await })
     }
 
     /// Accepts connections until told to stop.
@@ -166,14 +166,14 @@ impl Frontend {
         let mut received = receive(request, origin, &self.settings, &self.budget).await;
         received.spelled_names = spelled_names;
         let response = self.pipeline.respond(&received).await;
-        into_http(response, self.case.clone())
+        into_http(response, &self.case)
     }
 }
 
-fn into_http(response: Response, case: Extensions) -> http::Response<Full<Bytes>> {
+fn into_http(response: Response, case: &HeaderCase) -> http::Response<Full<Bytes>> {
     let mut message = http::Response::new(Full::new(response.body.clone()));
     *message.status_mut() = response.status;
-    *message.extensions_mut() = case;
+    *message.extensions_mut() = case.of(&response);
     let headers = message.headers_mut();
     headers.reserve(response.headers.len() + 1);
     if response.status != http::StatusCode::NO_CONTENT || response.body.is_empty() {
@@ -181,7 +181,7 @@ fn into_http(response: Response, case: Extensions) -> http::Response<Full<Bytes>
     }
     let metadata = response.metadata.iter().map(|(name, value)| (name.as_str(), value.clone()));
     for (name, value) in response.headers.into_iter().chain(metadata) {
-        let name = HeaderName::from_bytes(name.as_bytes()).expect("our header names are valid");
+        let name = case::header_name(name);
         // A value can only be unfit where it echoes a client's bytes; then it is left out.
         if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
             headers.append(name, value);

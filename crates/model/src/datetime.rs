@@ -173,8 +173,20 @@ impl DateTime {
     pub fn to_rfc1123(self) -> String {
         let (year, month, day) = self.date();
         let (hour, minute, second, _) = self.time_of_day();
-        let (weekday, month) = (WEEKDAYS[self.weekday()], MONTHS[month as usize - 1]);
-        format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
+        let mut out = Vec::with_capacity(29);
+        out.extend_from_slice(WEEKDAYS[self.weekday()].as_bytes());
+        out.extend_from_slice(b", ");
+        push_digits(&mut out, day, 2);
+        out.push(b' ');
+        out.extend_from_slice(MONTHS[month as usize - 1].as_bytes());
+        out.push(b' ');
+        push_digits(&mut out, year, 4);
+        for (before, part) in [(b' ', hour), (b':', minute), (b':', second)] {
+            out.push(before);
+            push_digits(&mut out, part, 2);
+        }
+        out.extend_from_slice(b" GMT");
+        String::from_utf8(out).expect("only ASCII is written")
     }
 
     /// The text with all seven digits of the fraction, as in error messages and access policies.

@@ -68,7 +68,14 @@ impl Properties {
 
     /// The properties in stored order.
     pub fn iter(&self) -> impl Iterator<Item = Property<'_>> {
-        (0..self.len()).map(|place| self.at(place))
+        let records = self.records();
+        let mut start = 0;
+        (0..self.len()).map(move |place| {
+            let end = self.end(place);
+            let record = &records[start..end];
+            start = end;
+            read_record(record).expect("checked when made")
+        })
     }
 
     /// The value of the property with this name.
@@ -124,6 +131,14 @@ impl Properties {
         4 + 2 * keys + properties
     }
 
+    /// Whether an entity with these properties is larger than `bytes_max`. A bound that needs no look at the text
+    /// settles nearly every case: no byte of UTF-8 stands for more than two bytes of UTF-16.
+    pub fn entity_exceeds(&self, key: &EntityKey, bytes_max: usize) -> bool {
+        let keys = key.partition.as_str().len() + key.row.as_str().len();
+        let at_most = 4 + 2 * (keys + self.bytes.len()) + 12 * self.len();
+        at_most > bytes_max && self.entity_bytes(key) > bytes_max
+    }
+
     /// The same properties sorted by name, as the service keeps them after any update.
     #[must_use]
     pub fn sorted(&self) -> Self {
@@ -145,11 +160,6 @@ impl Properties {
             builder.append(property.name, property.value);
         }
         builder.finish()
-    }
-
-    fn at(&self, place: usize) -> Property<'_> {
-        let start = if place == 0 { 0 } else { self.end(place - 1) };
-        read_record(&self.records()[start..self.end(place)]).expect("checked when made")
     }
 
     fn end(&self, place: usize) -> usize {

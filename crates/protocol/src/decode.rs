@@ -272,7 +272,7 @@ fn top(query: &Query<'_>) -> Result<Option<usize>, ServiceError> {
 /// Access policies are XML: a client that would take anything is refused, as recorded, and one that names
 /// nothing is not. What the request says of its own body does not matter.
 fn check_acl_accept(headers: &HeaderMap) -> Result<(), ServiceError> {
-    let Some(accept) = text(headers, header::ACCEPT.as_str()) else { return Ok(()) };
+    let Some(accept) = text(headers, header::ACCEPT) else { return Ok(()) };
     let takes_xml = |range: &str| range.split(';').next().unwrap_or_default().trim() == "application/xml";
     if accept.trim().is_empty() || accept.split(',').any(takes_xml) {
         return Ok(());

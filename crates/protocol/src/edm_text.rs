@@ -98,11 +98,7 @@ pub fn write_double(number: f64, out: &mut Vec<u8>) {
         out.push(b'0');
         return;
     }
-    let short = format!("{number:.14e}");
-    let (scientific, precision) = match short.parse::<f64>() {
-        Ok(back) if back == number => (short, 15),
-        _ => (format!("{number:.16e}"), 17),
-    };
+    let (scientific, precision) = round_trip_digits(number);
     let (mantissa, exponent) = scientific.split_once('e').expect("the e format has an exponent");
     let exponent: i32 = exponent.parse().expect("the e format has a numeric exponent");
     let negative = mantissa.starts_with('-');
@@ -136,6 +132,20 @@ pub fn write_double(number: f64, out: &mut Vec<u8>) {
             out.extend_from_slice(&digits.as_bytes()[whole..]);
         }
     }
+}
+
+/// The number in scientific form with the digits that "R" takes, and how many those can be.
+///
+/// The shortest text that reads back as the number settles it for nearly all: if it has 15 digits or fewer, no
+/// other text of 15 digits reads back the same. Only below the normal numbers are doubles so far apart that
+/// several do; there the 15 digits nearest to the number are taken, as the service does.
+fn round_trip_digits(number: f64) -> (String, i32) {
+    let shortest = if number.is_normal() { format!("{number:e}") } else { format!("{number:.14e}") };
+    let digits = shortest.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
+    if digits <= 15 && (number.is_normal() || shortest.parse() == Ok(number)) {
+        return (shortest, 15);
+    }
+    (format!("{number:.16e}"), 17)
 }
 
 /// Writes base64 text.

@@ -1,11 +1,19 @@
 //! How a request wants to be answered: read from its head before anything else, because an error must be
 //! written in the right form even when nothing else could be read.
 
-use http::{HeaderMap, Method, header};
+use http::header::{self, AsHeaderName, HeaderName};
+use http::{HeaderMap, Method};
 use tavola_model::{Address, AddressStyle, ErrorCode, ServiceError};
 
 use crate::query::Query;
 use crate::version::ApiVersion;
+
+// Names that every request is asked for, made once.
+static VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+static CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+static PREFER: HeaderName = HeaderName::from_static("prefer");
+static DATA_SERVICE_VERSION: HeaderName = HeaderName::from_static("dataserviceversion");
+static MAX_DATA_SERVICE_VERSION: HeaderName = HeaderName::from_static("maxdataserviceversion");
 
 /// What the encoder needs to know of the request.
 #[derive(Clone, Debug)]
@@ -74,7 +82,7 @@ pub enum Preference {
 impl Preference {
     /// Reads a `Prefer` header; anything else is no preference.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
-        match headers.get("prefer")?.to_str().ok()?.trim() {
+        match headers.get(&PREFER)?.to_str().ok()?.trim() {
             "return-content" => Some(Self::ReturnContent),
             "return-no-content" => Some(Self::ReturnNoContent),
             _ => None,
@@ -110,17 +118,16 @@ impl Reply {
             }
         };
         let query = Query::parse(raw_query).unwrap_or_default();
-        let (format, format_refusal) =
-            match negotiate(query.get("$format"), text(headers, header::ACCEPT.as_str())) {
-                Ok(Format::Json(_)) if !version.is_at_least(ApiVersion::JSON) => {
-                    (Format::Atom, Some(ErrorCode::JsonFormatNotSupported.into()))
-                }
-                Ok(format) => (format, None),
-                Err(error) => (Format::Atom, Some(error)),
-            };
+        let (format, format_refusal) = match negotiate(query.get("$format"), text(headers, header::ACCEPT)) {
+            Ok(Format::Json(_)) if !version.is_at_least(ApiVersion::JSON) => {
+                (Format::Atom, Some(ErrorCode::JsonFormatNotSupported.into()))
+            }
+            Ok(format) => (format, None),
+            Err(error) => (Format::Atom, Some(error)),
+        };
         Self {
             request_id,
-            client_request_id: text(headers, "x-ms-client-request-id").map(str::to_owned),
+            client_request_id: text(headers, &CLIENT_REQUEST_ID).map(str::to_owned),
             version,
             format,
             base: base_url(headers, address, secure),
@@ -152,12 +159,12 @@ impl Reply {
 
 /// The version asked for; an empty header asks for none.
 fn asked_version(headers: &HeaderMap) -> Option<&str> {
-    text(headers, "x-ms-version").filter(|version| !version.is_empty())
+    text(headers, &VERSION).filter(|version| !version.is_empty())
 }
 
 /// The version that answers inside a batch name: what the client can read, at most 3.0.
 pub(crate) fn data_service_version(headers: &HeaderMap) -> &'static str {
-    let asked = text(headers, "maxdataserviceversion").or_else(|| text(headers, "dataserviceversion"));
+    let asked = text(headers, &MAX_DATA_SERVICE_VERSION).or_else(|| text(headers, &DATA_SERVICE_VERSION));
     match asked.and_then(|value| value.as_bytes().first()) {
         Some(b'1') => "1.0",
         Some(b'2') => "2.0",
@@ -207,7 +214,7 @@ fn media_range(range: &str) -> Option<Format> {
 
 fn base_url(headers: &HeaderMap, address: Option<&Address<'_>>, secure: bool) -> String {
     let scheme = if secure { "https" } else { "http" };
-    let host = text(headers, header::HOST.as_str()).unwrap_or("localhost");
+    let host = text(headers, header::HOST).unwrap_or("localhost");
     match address {
         Some(address) if address.style == AddressStyle::Path => {
             // Links lead to the primary, where what they name can also be written.
@@ -217,7 +224,7 @@ fn base_url(headers: &HeaderMap, address: Option<&Address<'_>>, secure: bool) ->
     }
 }
 
-pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(crate) fn text(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 

@@ -177,12 +177,22 @@ fn split_segments(path: &str) -> Vec<&str> {
     segments
 }
 
+/// The two keys in the form nearly every client writes them, without a quote inside; anything else is for the parser.
+fn plain_keys(inner: &str) -> Option<(&str, &str)> {
+    let (partition, row) =
+        inner.strip_prefix("PartitionKey='")?.strip_suffix('\'')?.split_once("',RowKey='")?;
+    (!partition.contains('\'') && !row.contains('\'')).then_some((partition, row))
+}
+
 /// `name(predicate)` in two; an unclosed parenthesis is a syntax error.
 fn split_predicate(segment: &str) -> Result<(&str, KeyPredicate), ServiceError> {
     let Some((name, rest)) = segment.split_once('(') else { return Ok((segment, KeyPredicate::None)) };
     let bad_syntax =
         || ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.");
     let inner = rest.strip_suffix(')').ok_or_else(bad_syntax)?;
+    if let Some((partition, row)) = plain_keys(inner) {
+        return Ok((name, KeyPredicate::Entity { partition: partition.to_owned(), row: row.to_owned() }));
+    }
     // The key of a table is one plain string, so there the service gives no position.
     let predicate =
         parse_key_predicate(inner).map_err(|error| if name == "Tables" { bad_syntax() } else { error })?;

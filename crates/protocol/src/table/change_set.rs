@@ -18,7 +18,7 @@ pub fn decode_batch(request: &Request<'_>, reply: &Reply, form: &mut Form) -> Re
     if request.body.len() > TRANSACTION_BYTES_MAX {
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
-    let batch = batch_in::parse(text(request.headers, header::CONTENT_TYPE.as_str()), request.body)?;
+    let batch = batch_in::parse(text(request.headers, header::CONTENT_TYPE), request.body)?;
     let (query, requests) = match batch {
         Batch::Empty => (false, None),
         Batch::Query(inner) => (true, Some(vec![inner])),
@@ -150,7 +150,7 @@ impl<'a> Target<'a> {
 fn part_form(inner: &InnerRequest<'_>, outer: &Request<'_>, reply: &Reply) -> PartForm {
     let target = Target::parse(inner.uri, outer).ok();
     let query = target.as_ref().and_then(|target| Query::parse(target.query)).unwrap_or_default();
-    let accept = text(&inner.headers, header::ACCEPT.as_str());
+    let accept = text(&inner.headers, header::ACCEPT);
     let mut part = reply.clone();
     if accept.is_some() || query.get("$format").is_some() {
         part.format = negotiate(query.get("$format"), accept).unwrap_or(reply.format);

@@ -85,11 +85,7 @@ enum BodyFormat {
 }
 
 fn body_format(headers: &HeaderMap, body: &[u8]) -> Result<BodyFormat, ServiceError> {
-    let media = text(headers, header::CONTENT_TYPE.as_str())
-        .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default();
+    let media = text(headers, header::CONTENT_TYPE).unwrap_or_default().split(';').next().unwrap_or_default();
     match media.trim().to_ascii_lowercase().as_str() {
         "application/json" => Ok(BodyFormat::Json),
         "application/atom+xml" | "application/xml" | "text/xml" => Ok(BodyFormat::Atom),

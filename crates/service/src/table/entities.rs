@@ -98,7 +98,7 @@ pub(super) fn decide(
     if properties.len() > ENTITY_PROPERTIES_MAX {
         return Err(ErrorCode::TooManyProperties.into());
     }
-    if properties.entity_bytes(&write.key) > ENTITY_BYTES_MAX {
+    if properties.entity_exceeds(&write.key, ENTITY_BYTES_MAX) {
         return Err(ErrorCode::EntityTooLarge.into());
     }
     Ok(Decided::Put(properties))

@@ -135,11 +135,7 @@ fn hide(known: &mut Known, hold: MessageHold) {
 type Expected = Option<Result<(), ErrorCode>>;
 
 /// The message and receipt to use, and what must come of it.
-fn pick(
-    model: &Model,
-    pick: usize,
-    receipt: Receipt,
-) -> Option<(usize, PopReceipt, Expected)> {
+fn pick(model: &Model, pick: usize, receipt: Receipt) -> Option<(usize, PopReceipt, Expected)> {
     let index = pick.checked_rem(model.messages.len())?;
     let known = &model.messages[index];
     let (place, expected) = match receipt {
