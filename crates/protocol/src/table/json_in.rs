@@ -1,7 +1,6 @@
 //! JSON request bodies to tables and entities.
 //!
-//! Members are read once, borrowed from the body, in order; numbers keep their text because `5` and `5.0` are
-//! different types. `odata.*` members and annotations other than `X@odata.type` are ignored, nulls are
+//! Members are read once, borrowed from the body, in order; `5` and `5.0` are different types. `odata.*` members and annotations other than `X@odata.type` are ignored, nulls are
 //! dropped, and `Timestamp` is never taken from a client.
 
 use std::borrow::Cow;
@@ -9,8 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use serde::Deserializer as _;
-use serde::de::{MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tavola_model::{EdmType, EdmValue, ErrorCode, PropertiesBuilder, ServiceError};
 
 use crate::edm_text::{self, TextValue};
@@ -19,9 +17,9 @@ use crate::table::body::{EntityBody, KeysIn};
 /// Reads the name in the body of Create Table.
 pub fn table_name(body: &[u8]) -> Result<String, ServiceError> {
     let members = read_members(body)?;
-    let (_, raw) =
+    let (_, member) =
         members.iter().find(|(name, _)| name == "TableName").ok_or_else(ServiceError::unreadable_body)?;
-    Ok(string(raw)?.into_owned())
+    Ok(text(member)?.to_owned())
 }
 
 /// Reads the body of an entity write.
@@ -29,8 +27,9 @@ pub fn entity(body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
     let members = read_members(body)?;
     let types = annotated_types(&members)?;
     let mut entity = EntityBody::new(PropertiesBuilder::new());
-    for (name, raw) in &members {
-        if name.starts_with("odata.") || name.contains('@') || name == "Timestamp" || raw.get() == "null" {
+    for (name, member) in &members {
+        let is_system = name.starts_with("odata.") || name.contains('@') || name == "Timestamp";
+        if is_system || matches!(member, Member::Null) {
             continue;
         }
         let annotated = types.get(name.as_ref()).copied();
@@ -42,10 +41,10 @@ pub fn entity(body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
             if annotated.is_some_and(|edm_type| edm_type != EdmType::String) {
                 return Err(ServiceError::unreadable_body());
             }
-            entity.set_key(name, string(raw)?.into_owned());
+            entity.set_key(name, text(member)?.to_owned());
             continue;
         }
-        match value(name, raw, annotated) {
+        match value(name, member, annotated) {
             Ok(value) => entity.push(name, value.as_edm()),
             Err(error) if error.code == ErrorCode::InvalidInput => return Err(error),
             Err(error) => entity.refuse(error),
@@ -54,19 +53,33 @@ pub fn entity(body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
     Ok(entity)
 }
 
-type Members<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+type Members<'a> = Vec<(Cow<'a, str>, Member<'a>)>;
+
+/// The value of a member, as far as the service cares.
+enum Member<'a> {
+    Null,
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction or an exponent, or a whole one beyond 64 bits.
+    Number(f64),
+    Text(Cow<'a, str>),
+    /// A list or an object, which no property can be.
+    Nested,
+}
 
 fn read_members(body: &[u8]) -> Result<Members<'_>, ServiceError> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let members = deserializer.deserialize_map(MemberVisitor).map_err(|_| ServiceError::unreadable_body())?;
+    let members =
+        deserializer.deserialize_map(MembersVisitor).map_err(|_| ServiceError::unreadable_body())?;
     deserializer.end().map_err(|_| ServiceError::unreadable_body())?;
     Ok(members)
 }
 
-struct MemberVisitor;
+struct MembersVisitor;
 
-impl<'de> Visitor<'de> for MemberVisitor {
+impl<'de> Visitor<'de> for MembersVisitor {
     type Value = Members<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,88 +88,120 @@ impl<'de> Visitor<'de> for MemberVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::with_capacity(16);
-        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
-            members.push((name, map.next_value::<&'de RawValue>()?));
+        while let Some(name) = map.next_key::<Member<'de>>()? {
+            // A name that is not a text is refused by the reader of JSON itself.
+            let Member::Text(name) = name else { continue };
+            members.push((name, map.next_value()?));
         }
         Ok(members)
     }
 }
 
-/// A member name, borrowed where it has no escapes.
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de> serde::Deserialize<'de> for Name<'de> {
+/// Reads one value in one pass; text is borrowed where it has no escapes.
+impl<'de> serde::Deserialize<'de> for Member<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameVisitor;
-        impl<'de> Visitor<'de> for NameVisitor {
-            type Value = Name<'de>;
+        deserializer.deserialize_any(MemberVisitor)
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
+struct MemberVisitor;
 
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Borrowed(text)))
-            }
+impl<'de> Visitor<'de> for MemberVisitor {
+    type Value = Member<'de>;
 
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(NameVisitor)
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Member::Null)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
+        Ok(Member::Boolean(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Member::Integer(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        #[expect(clippy::cast_precision_loss, reason = "a whole number beyond 64 bits is a Double by rule")]
+        Ok(i64::try_from(number).map_or(Member::Number(number as f64), Member::Integer))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Member::Number(number))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Member::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Member::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Member::Nested)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Member::Nested)
     }
 }
 
 /// The types that `X@odata.type` members give. The value of an annotation that matters must name a type.
 fn annotated_types<'a>(members: &'a Members<'_>) -> Result<HashMap<&'a str, EdmType>, ServiceError> {
     let mut types = HashMap::new();
-    for (name, raw) in members {
+    for (name, member) in members {
         let Some(property) = name.strip_suffix("@odata.type") else { continue };
         if property.contains('@') || property == "Timestamp" {
             continue;
         }
-        let edm_type = EdmType::parse(&string(raw)?).ok_or_else(ServiceError::unreadable_body)?;
+        let edm_type = EdmType::parse(text(member)?).ok_or_else(ServiceError::unreadable_body)?;
         types.insert(property, edm_type);
     }
     Ok(types)
 }
 
-fn string(raw: &RawValue) -> Result<Cow<'_, str>, ServiceError> {
-    if !raw.get().starts_with('"') {
-        return Err(ServiceError::unreadable_body());
-    }
-    serde_json::from_str::<Name<'_>>(raw.get())
-        .map(|name| name.0)
-        .map_err(|_| ServiceError::unreadable_body())
-}
-
-fn value<'a>(
-    name: &str,
-    raw: &'a RawValue,
-    annotated: Option<EdmType>,
-) -> Result<TextValue<'a>, ServiceError> {
-    let text = raw.get();
-    match (text.as_bytes().first(), annotated) {
-        (Some(b'"'), None) => Ok(TextValue::Text(string(raw)?)),
-        (Some(b'"'), Some(edm_type)) => edm_text::parse(edm_type, string(raw)?, name),
-        (Some(b't' | b'f'), None | Some(EdmType::Boolean)) => {
-            Ok(TextValue::Plain(EdmValue::Boolean(text.starts_with('t'))))
-        }
-        (Some(b'-' | b'0'..=b'9'), None) => Ok(TextValue::Plain(untyped_number(text)?)),
-        (Some(b'-' | b'0'..=b'9'), Some(edm_type @ (EdmType::Int32 | EdmType::Double))) => {
-            edm_text::parse(edm_type, Cow::Borrowed(text), name)
-        }
+fn text<'a>(member: &'a Member<'_>) -> Result<&'a str, ServiceError> {
+    match member {
+        Member::Text(text) => Ok(text),
         _ => Err(ServiceError::unreadable_body()),
     }
 }
 
+fn value<'a>(
+    name: &str,
+    member: &'a Member<'_>,
+    annotated: Option<EdmType>,
+) -> Result<TextValue<'a>, ServiceError> {
+    let plain = match (member, annotated) {
+        (Member::Text(text), None) => EdmValue::String(text),
+        (Member::Text(text), Some(edm_type)) => return edm_text::parse(edm_type, Cow::Borrowed(text), name),
+        (Member::Boolean(flag), None | Some(EdmType::Boolean)) => EdmValue::Boolean(*flag),
+        (Member::Integer(number), None) => whole_number(*number),
+        (Member::Integer(number), Some(EdmType::Int32)) => {
+            EdmValue::Int32(i32::try_from(*number).map_err(|_| ServiceError::unreadable_body())?)
+        }
+        (Member::Integer(number), Some(EdmType::Double)) => double(*number),
+        (Member::Number(number), None | Some(EdmType::Double)) => EdmValue::Double(*number),
+        _ => return Err(ServiceError::unreadable_body()),
+    };
+    Ok(TextValue::Plain(plain))
+}
+
 /// A whole number that fits is an Int32; every other number is a Double.
-fn untyped_number(text: &str) -> Result<EdmValue<'static>, ServiceError> {
-    if let Ok(number) = text.parse::<i32>() {
-        return Ok(EdmValue::Int32(number));
-    }
-    let number: f64 = text.parse().map_err(|_| ServiceError::unreadable_body())?;
-    if number.is_finite() { Ok(EdmValue::Double(number)) } else { Err(ServiceError::unreadable_body()) }
+fn whole_number(number: i64) -> EdmValue<'static> {
+    i32::try_from(number).map_or_else(|_| double(number), EdmValue::Int32)
+}
+
+fn double(number: i64) -> EdmValue<'static> {
+    #[expect(clippy::cast_precision_loss, reason = "a Double holds what it can of a long whole number")]
+    EdmValue::Double(number as f64)
 }
 
 #[cfg(test)]
