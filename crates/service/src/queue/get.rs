@@ -1,10 +1,12 @@
 //! Get Messages: claim, then hide in one transaction.
 
+use std::sync::Arc;
+
 use tavola_engine::{Change, SpaceId, StoredRow};
 use tavola_model::{DateTime, GetMessages, Message, MessageHold, PopReceipt, ServiceError};
 
 use super::catalog::Queues;
-use super::live::Claim;
+use super::live::{Claim, LiveQueue};
 use super::messages::{later, put_state, state_of};
 use super::rows::{Place, STATE_ROW, Ticket, decode_text, text_row};
 
@@ -14,6 +16,13 @@ const ROUNDS_MAX: usize = 8;
 /// Rows of a claimed message in the transaction, behind the state: its place, its next place, its text.
 const ROWS_EACH: usize = 3;
 
+/// Whether another look may find more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    None,
+    Some,
+}
+
 impl Queues {
     /// Hides the first visible messages from everyone else, and gives them.
     pub async fn get_messages(
@@ -21,32 +30,45 @@ impl Queues {
         space: SpaceId,
         get: &GetMessages,
     ) -> Result<Vec<(Message, MessageHold)>, ServiceError> {
-        let (engine, clock) = (self.engine.as_ref(), self.clock.as_ref());
-        let live = self.live.find(engine, clock, space).await?;
+        let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let count = usize::try_from(get.count).unwrap_or(usize::MAX);
         let mut got = Vec::new();
         for _ in 0..ROUNDS_MAX {
-            let wanted = count - got.len();
-            let mut claim = live.claim(engine, clock, space, wanted).await?;
-            let now = live.clock.now(clock);
-            let (claimed, expired, looked) =
-                (claim.places.len(), std::mem::take(&mut claim.expired), claim.looked);
-            let taken = if claimed > 0 {
-                self.hide(space, &claim, get.hidden_seconds, now).await?
-            } else {
-                Vec::new()
-            };
-            drop(claim);
-            if let Some(looked) = looked.filter(|_| claimed == 0 || !expired.is_empty()) {
-                self.tidy_after(space, now, &expired, looked).await?;
-            }
-            let was_all = claimed < wanted && taken.len() == claimed && expired.is_empty();
-            got.extend(taken);
-            if got.len() == count || was_all {
-                break;
+            match self.get_some(&live, space, count - got.len(), get.hidden_seconds).await {
+                Ok((taken, rest)) => {
+                    got.extend(taken);
+                    if got.len() == count || rest == Rest::None {
+                        break;
+                    }
+                }
+                // What is hidden already must reach its consumer.
+                Err(_) if !got.is_empty() => break,
+                Err(error) => return Err(error),
             }
         }
         Ok(got)
+    }
+
+    /// Claims and hides up to `wanted` messages, and says whether there may be more.
+    async fn get_some(
+        &self,
+        live: &Arc<LiveQueue>,
+        space: SpaceId,
+        wanted: usize,
+        hidden_seconds: u32,
+    ) -> Result<(Vec<(Message, MessageHold)>, Rest), ServiceError> {
+        let mut claim = live.claim(self.engine.as_ref(), self.clock.as_ref(), space, wanted).await?;
+        let now = live.clock.now(self.clock.as_ref());
+        let (claimed, looked) = (claim.places.len(), claim.looked);
+        let expired = std::mem::take(&mut claim.expired);
+        let taken =
+            if claimed > 0 { self.hide(space, &claim, hidden_seconds, now).await? } else { Vec::new() };
+        drop(claim);
+        if let Some(looked) = looked.filter(|_| claimed == 0 || !expired.is_empty()) {
+            self.tidy_after(space, now, &expired, looked).await;
+        }
+        let was_all = claimed < wanted && taken.len() == claimed && expired.is_empty();
+        Ok((taken, if was_all { Rest::None } else { Rest::Some }))
     }
 
     /// Moves the claimed messages that are still there to the time from which others see them again.

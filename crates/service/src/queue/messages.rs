@@ -55,7 +55,7 @@ impl Queues {
             let Some(text) = text else { continue };
             messages.push(ticket.message(place.id, decode_text(space, &text.body)?));
         }
-        self.tidy_after(space, now, &seen.expired, seen.looked).await?;
+        self.tidy_after(space, now, &seen.expired, seen.looked).await;
         Ok(messages)
     }
 

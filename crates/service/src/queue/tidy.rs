@@ -18,8 +18,15 @@ const RAISE_TICKS_MIN: u64 = 10_000_000;
 const SWEEP_ROUNDS_MAX: usize = 64;
 
 impl Queues {
-    /// Removes expired messages that a look has met, and raises the head if the look went far.
-    pub(super) async fn tidy_after(
+    /// Removes expired messages that a look has met, and raises the head if the look went far. Whoever looked has
+    /// its answer already, so a failure is left to the next look.
+    pub(super) async fn tidy_after(&self, space: SpaceId, now: DateTime, expired: &[Place], looked: Looked) {
+        if let Err(error) = self.tidy(space, now, expired, looked).await {
+            tracing::debug!(%space, %error, "queue is left for the next look to tidy");
+        }
+    }
+
+    async fn tidy(
         &self,
         space: SpaceId,
         now: DateTime,
@@ -76,7 +83,7 @@ impl Queues {
         for _ in 0..SWEEP_ROUNDS_MAX {
             let now = live.clock.now(self.clock.as_ref());
             let seen = look(self.engine.as_ref(), space, now, EXPIRED_MAX).await?;
-            self.tidy_after(space, now, &seen.expired, seen.looked).await?;
+            self.tidy(space, now, &seen.expired, seen.looked).await?;
             if seen.expired.len() < EXPIRED_MAX {
                 break;
             }

@@ -3,5 +3,6 @@
 
 mod bench;
 mod consumers;
+mod faults;
 mod model;
 mod rules;
