@@ -14,6 +14,8 @@ use crate::failure::from_engine;
 
 /// How far a look may be ahead of the head before that is worth a write of its own: one second.
 const RAISE_TICKS_MIN: u64 = 10_000_000;
+/// Living messages that a sweep goes past, so that one that never expires shields few behind it (ours).
+const SWEEP_LIVING_MAX: usize = 64;
 /// Transactions that one sweep spends on a queue (ours).
 const SWEEP_ROUNDS_MAX: usize = 64;
 
@@ -82,7 +84,7 @@ impl Queues {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         for _ in 0..SWEEP_ROUNDS_MAX {
             let now = live.clock.now(self.clock.as_ref());
-            let seen = look(self.engine.as_ref(), space, now, EXPIRED_MAX).await?;
+            let seen = look(self.engine.as_ref(), space, now, SWEEP_LIVING_MAX).await?;
             self.tidy(space, now, &seen.expired, seen.looked).await?;
             if seen.expired.len() < EXPIRED_MAX {
                 break;
