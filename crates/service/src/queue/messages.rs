@@ -23,7 +23,7 @@ impl Queues {
     ) -> Result<(Message, MessageHold), ServiceError> {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
-        let place = Place { visible: later(now, put.hidden_seconds), id: self.fresh_id() };
+        let place = Place { visible: later(now, put.hidden_seconds), id: self.fresh_id(now) };
         let expires = put.life_seconds.map_or(DateTime::MAX, |seconds| later(now, seconds));
         let ticket = Ticket { inserted: now, expires, dequeue_count: 0, changes: 0 };
         let (place_row, text_row) = (place.row(), text_row(place.id));
@@ -137,12 +137,15 @@ impl Queues {
         }
     }
 
-    /// A random id, marked as such in the way of guids.
-    fn fresh_id(&self) -> MessageId {
+    /// An id that begins with the time, then chance (a guid of version 7): texts then lie in the store in the order
+    /// in which messages are put, which is mostly the order in which they are got.
+    fn fresh_id(&self, now: DateTime) -> MessageId {
+        let unix_ticks = now.ticks().saturating_sub(DateTime::from_unix_ticks(0).ticks());
+        let (milliseconds, rest) = (unix_ticks / 10_000, unix_ticks % 10_000);
+        let time = milliseconds << 16 | 0x7000 | rest >> 2;
         let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.chance.bytes());
+        bytes[..8].copy_from_slice(&time.to_be_bytes());
         bytes[8..].copy_from_slice(&self.chance.bytes());
-        bytes[6] = bytes[6] & 0x0F | 0x40;
         bytes[8] = bytes[8] & 0x3F | 0x80;
         MessageId(Guid(bytes))
     }
