@@ -56,15 +56,18 @@ pub struct Paced<S> {
     turn: Turn,
     pace: Pace,
     head: Timer,
-    /// The turn that the time of a head belongs to.
+    /// The turn that the head and its time belong to.
     head_turn: u64,
+    /// Bytes of the head have come.
+    head_has_begun: bool,
     write: Timer,
 }
 
 impl<S> Paced<S> {
     /// Holds a stream to a pace.
     pub fn new(stream: S, turn: Turn, pace: Pace) -> Self {
-        Self { stream, turn, pace, head: Timer::default(), head_turn: 0, write: Timer::default() }
+        let (head, write) = (Timer::default(), Timer::default());
+        Self { stream, turn, pace, head, head_turn: 0, head_has_begun: false, write }
     }
 }
 
@@ -80,13 +83,17 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         let turn = this.turn.count();
         if this.head_turn != turn {
             this.head_turn = turn;
+            this.head_has_begun = false;
             this.head.stop();
         }
         if !turn.is_multiple_of(2) {
             return read;
         }
-        if read.is_ready() && buffer.filled().len() > filled {
-            this.head.start(this.pace.head_time_max);
+        // A head that comes in one piece, as nearly all do, never touches the clock.
+        match &read {
+            Poll::Ready(_) => this.head_has_begun |= buffer.filled().len() > filled,
+            Poll::Pending if this.head_has_begun => this.head.start(this.pace.head_time_max),
+            Poll::Pending => {}
         }
         // A head that drips is ended also while its bytes are there to be read.
         match this.head.poll_over(context) {

@@ -134,6 +134,9 @@ async fn collect(mut body: Incoming, settings: &FrontendSettings) -> Result<Byte
             return Err(ErrorCode::RequestBodyTooLarge);
         }
         if first.is_empty() {
+            if body.is_end_stream() {
+                return Ok(piece);
+            }
             first = piece;
             continue;
         }
