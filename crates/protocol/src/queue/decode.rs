@@ -198,6 +198,19 @@ mod tests {
     }
 
     #[test]
+    fn any_text_that_xml_can_hold_comes_back_as_it_was_written() {
+        let samples = (0..=0x10_FFFF).step_by(97).chain(0..0x300).filter_map(char::from_u32);
+        let held = |character: &char| !matches!(character, '\0'..='\u{8}' | '\u{B}' | '\u{C}' | '\u{E}'..='\u{1F}' | '\u{FFFE}' | '\u{FFFF}');
+        let text: String = samples.filter(held).collect();
+        let mut escaped = String::new();
+        xml::escape(&text, &mut escaped);
+        for (text, escaped) in [(text.as_str(), escaped.as_str()), (" \t\n ", " \t\n "), ("\r", "&#xD;")] {
+            let body = format!("<QueueMessage><MessageText>{escaped}</MessageText></QueueMessage>");
+            assert_eq!(message_text(body.as_bytes()).unwrap(), text);
+        }
+    }
+
+    #[test]
     fn markers_name_a_queue() {
         let check = |marker: &str| marker_name(marker).map_err(|error| error.code);
         assert_eq!(check("/acct/abc"), Ok("abc".to_owned()));
