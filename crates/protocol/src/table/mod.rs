@@ -11,3 +11,6 @@ pub mod json_out;
 pub mod link;
 pub mod select;
 pub mod write_in;
+
+#[cfg(test)]
+mod round_trip;
