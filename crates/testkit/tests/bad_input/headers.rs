@@ -18,7 +18,6 @@ fn versions() -> Vec<Case> {
     };
     vec![
         version("a version that is that of a client", "12.0.0b1"),
-        version("an empty version", ""),
         version("a version before the first", "2008-10-27"),
         version("a version with a month that is none", "2019-13-01"),
         version("a version with a day that is none", "2019-02-30"),
