@@ -64,6 +64,9 @@ impl Queues {
         let taken =
             if claimed > 0 { self.hide(space, &claim, hidden_seconds, now).await? } else { Vec::new() };
         drop(claim);
+        if taken.len() < claimed {
+            live.forget_waiting();
+        }
         if let Some(looked) = looked.filter(|_| claimed == 0 || !expired.is_empty()) {
             self.tidy_after(space, now, &expired, looked).await;
         }

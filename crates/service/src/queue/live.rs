@@ -133,6 +133,11 @@ impl LiveQueue {
         Ok(self.claim_first(&mut ready, count, seen.expired))
     }
 
+    /// Forgets what waits: some of it turned out to be gone, so the next consumer looks again.
+    pub fn forget_waiting(&self) {
+        self.lock().waiting.clear();
+    }
+
     /// Claims `count` of those that wait, if there are so many.
     fn claim_if_enough(self: &Arc<Self>, count: usize) -> Option<Claim> {
         let mut ready = self.lock();

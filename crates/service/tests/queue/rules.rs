@@ -107,6 +107,18 @@ fn a_get_finds_the_message_behind_thousands_that_have_expired() {
 }
 
 #[test]
+fn a_get_is_not_misled_by_messages_that_were_ready_before_they_expired() {
+    let bench = Bench::new();
+    for _ in 0..300 {
+        bench.put("short", 0, Some(5));
+    }
+    bench.get(1, 1);
+    bench.clock.pass_ms(5_001);
+    bench.put("live", 0, None);
+    assert_eq!(texts(bench.get(1, 30).iter().map(|(message, _)| message)), "live");
+}
+
+#[test]
 fn a_message_without_end_expires_at_the_end_of_time() {
     let bench = Bench::new();
     assert_eq!(bench.put("a", 0, None).0.expires, DateTime::MAX);
