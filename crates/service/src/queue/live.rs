@@ -16,7 +16,7 @@ use super::rows::{Look, PARTITION, Place, STATE_ROW, State, Ticket};
 use crate::failure::{damaged, from_engine};
 
 /// Messages that are made ready at once (ours).
-const READY_MAX: usize = 256;
+const READY_MAX: usize = 192;
 /// Expired messages that one look collects (ours).
 pub(super) const EXPIRED_MAX: usize = 1000;
 /// Places that one look reads (ours): it goes past expired messages up to here.
