@@ -83,8 +83,10 @@ fn fresh_key() -> String {
 pub struct SasRequest {
     /// The account that signs.
     pub account: String,
-    /// A table, for a SAS on just that; else an account SAS.
+    /// A table, for a SAS on just that.
     pub table: String,
+    /// A queue, for a SAS on just that. Without either, an account SAS.
+    pub queue: String,
     /// Permission letters.
     pub permissions: String,
     /// Time or duration from now.
@@ -105,7 +107,7 @@ pub struct SasRequest {
     pub services: String,
     /// Resource types of an account SAS.
     pub resource_types: String,
-    /// Print a connection string with this table endpoint, not the bare token.
+    /// Print a connection string with this endpoint, not the bare token.
     pub endpoint: String,
 }
 
@@ -119,7 +121,10 @@ pub fn sas(values: &Values, request: &SasRequest) -> anyhow::Result<()> {
         bail!("a SAS needs --expiry (7d, 12h, 30m or a time), or --policy");
     }
     let protocol = if request.https_only { "https" } else { "" };
-    let token = if request.table.is_empty() {
+    if !request.table.is_empty() && !request.queue.is_empty() {
+        bail!("a SAS is for a table or for a queue, not for both");
+    }
+    let token = if request.table.is_empty() && request.queue.is_empty() {
         let sas = AccountSas {
             services: &request.services,
             resource_types: &request.resource_types,
@@ -133,8 +138,12 @@ pub fn sas(values: &Values, request: &SasRequest) -> anyhow::Result<()> {
         sign_account_sas(&account, &sas)
     } else {
         let keys = KeyLimit { start: bound(&request.from), end: bound(&request.to) };
+        let (service, resource) = match request.queue.as_str() {
+            "" => (StorageService::Table, &request.table),
+            _ => (StorageService::Queue, &request.queue),
+        };
         let sas = ServiceSas {
-            resource: &request.table,
+            resource,
             permissions: &request.permissions,
             start,
             expiry,
@@ -144,13 +153,14 @@ pub fn sas(values: &Values, request: &SasRequest) -> anyhow::Result<()> {
             keys,
             ..ServiceSas::default()
         };
-        sign_service_sas(&account, StorageService::Table, &sas)
+        sign_service_sas(&account, service, &sas)
     };
     let token = token.map_err(|error| anyhow::anyhow!("these limits make no SAS: {error}"))?;
     if request.endpoint.is_empty() {
         println!("{token}");
     } else {
-        println!("TableEndpoint={};SharedAccessSignature={token}", request.endpoint);
+        let endpoint = if request.queue.is_empty() { "TableEndpoint" } else { "QueueEndpoint" };
+        println!("{endpoint}={};SharedAccessSignature={token}", request.endpoint);
     }
     Ok(())
 }

@@ -168,17 +168,18 @@ fn run_account(matches: &ArgMatches) -> anyhow::Result<()> {
 /// The limits that `tavola sas` takes: name, form of the value, default, help.
 const SAS_LIMITS: &[(&str, &str, &str, &str)] = &[
     ("account", "NAME", "", "account that signs (default: the development account)"),
-    ("table", "NAME", "", "a SAS for this table only; without it, an account SAS"),
-    ("permissions", "LETTERS", "", "table: r a u d; account: r w d l a c u p"),
+    ("table", "NAME", "", "a SAS for this table only; without table or queue, an account SAS"),
+    ("queue", "NAME", "", "a SAS for this queue only"),
+    ("permissions", "LETTERS", "", "table: r a u d; queue: r a u p; account: r w d l a c u p"),
     ("expiry", "TIME", "", "7d, 12h, 30m from now, or a time such as 2030-01-31T00:00:00Z"),
     ("start", "TIME", "", "not valid before this time"),
     ("ip", "ADDRESS[-ADDRESS]", "", "only from this address or range"),
     ("policy", "ID", "", "stored access policy that holds the rest"),
     ("from", "PARTITION[/ROW]", "", "first entity of the table that it covers"),
     ("to", "PARTITION[/ROW]", "", "last entity of the table that it covers"),
-    ("services", "LETTERS", "t", "account SAS: b blob, q queue, t table"),
+    ("services", "LETTERS", "qt", "account SAS: b blob, q queue, t table"),
     ("resource-types", "LETTERS", "sco", "account SAS: s service, c tables, o entities"),
-    ("endpoint", "URL", "", "print a connection string with this table endpoint"),
+    ("endpoint", "URL", "", "print a connection string with this endpoint"),
 ];
 
 fn sas_command() -> Command {
@@ -206,6 +207,7 @@ fn sas_request(matches: &ArgMatches) -> SasRequest {
     SasRequest {
         account: text("account"),
         table: text("table"),
+        queue: text("queue"),
         permissions: text("permissions"),
         expiry: text("expiry"),
         start: text("start"),
