@@ -17,8 +17,8 @@ use crate::failure::{damaged, from_engine};
 
 /// Messages that are made ready at once (ours).
 const READY_MAX: usize = 192;
-/// Expired messages that one look collects (ours).
-pub(super) const EXPIRED_MAX: usize = 1000;
+/// Expired messages that one look collects, and one transaction removes (ours).
+pub(super) const EXPIRED_MAX: usize = 256;
 /// Places that one look reads (ours): it goes past expired messages up to here.
 const LOOK_PLACES_MAX: usize = 20_000;
 /// Queues remembered at most before those that nobody uses are forgotten (ours).
@@ -124,7 +124,7 @@ impl LiveQueue {
             return Ok(claim);
         }
         let claimed = self.lock().claimed.len();
-        let seen = look(engine, space, self.clock.now(clock), READY_MAX + claimed).await?;
+        let seen = look(engine, space, self.clock.now(clock), READY_MAX + claimed, WhenFull::GoOn).await?;
         let mut ready = self.lock();
         let Ready { waiting, claimed, looked } = &mut *ready;
         let places = seen.places.into_iter().map(|(place, _)| place);
@@ -166,12 +166,21 @@ pub(super) struct Seen {
     pub looked: Looked,
 }
 
+/// What a look does once it has collected all the expired messages it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WhenFull {
+    /// It goes on, for the sake of the living ones behind.
+    GoOn,
+    Stop,
+}
+
 /// Looks from the head of the queue for up to `max` visible messages.
 pub(super) async fn look(
     engine: &dyn Engine,
     space: SpaceId,
     now: DateTime,
     max: usize,
+    when_full: WhenFull,
 ) -> Result<Seen, ServiceError> {
     let look = read_state(engine, space).await?.look();
     let end = DateTime::from_ticks(now.ticks() + 1).unwrap_or(DateTime::MAX);
@@ -196,7 +205,8 @@ pub(super) async fn look(
         } else {
             places.push((place, ticket));
         }
-        if places.len() >= max || read >= LOOK_PLACES_MAX {
+        let is_full = expired.len() >= EXPIRED_MAX && when_full == WhenFull::Stop;
+        if places.len() >= max || read >= LOOK_PLACES_MAX || is_full {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())

@@ -7,7 +7,7 @@ use tavola_model::{
 };
 
 use super::catalog::Queues;
-use super::live::{from_queue_engine, look, read_state};
+use super::live::{WhenFull, from_queue_engine, look, read_state};
 use super::rows::{PARTITION, Place, STATE_ROW, State, Ticket, decode_text, encode_text, text_row};
 
 impl Queues {
@@ -46,7 +46,7 @@ impl Queues {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
         let max = usize::try_from(count).unwrap_or(usize::MAX);
-        let seen = look(self.engine.as_ref(), space, now, max).await?;
+        let seen = look(self.engine.as_ref(), space, now, max, WhenFull::GoOn).await?;
         let mut messages = Vec::with_capacity(seen.places.len());
         for (place, ticket) in &seen.places {
             let text =

@@ -6,7 +6,7 @@ use tavola_engine::{Change, ScanRange, ScannedRow, SpaceId, StoredRow};
 use tavola_model::{DateTime, ServiceError};
 
 use super::catalog::Queues;
-use super::live::{EXPIRED_MAX, Looked, look};
+use super::live::{EXPIRED_MAX, Looked, WhenFull, look};
 use super::messages::{put_state, state_of};
 use super::record::{QUEUE_ROW, decode_queue};
 use super::rows::{Place, STATE_ROW, Ticket, text_row};
@@ -17,7 +17,7 @@ const RAISE_TICKS_MIN: u64 = 10_000_000;
 /// Living messages that a sweep goes past, so that one that never expires shields few behind it (ours).
 const SWEEP_LIVING_MAX: usize = 64;
 /// Transactions that one sweep spends on a queue (ours).
-const SWEEP_ROUNDS_MAX: usize = 64;
+const SWEEP_ROUNDS_MAX: usize = 256;
 
 impl Queues {
     /// Removes expired messages that a look has met, and raises the head if the look went far. Whoever looked has
@@ -84,7 +84,7 @@ impl Queues {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         for _ in 0..SWEEP_ROUNDS_MAX {
             let now = live.clock.now(self.clock.as_ref());
-            let seen = look(self.engine.as_ref(), space, now, SWEEP_LIVING_MAX).await?;
+            let seen = look(self.engine.as_ref(), space, now, SWEEP_LIVING_MAX, WhenFull::Stop).await?;
             self.tidy(space, now, &seen.expired, seen.looked).await?;
             if seen.expired.len() < EXPIRED_MAX {
                 break;
