@@ -20,7 +20,7 @@ use crate::folder::{DataFolder, OpenError};
 use crate::overlay::{Overlay, PENDING_PREFIX_LEN, PendingRow, Stripe, pending_key};
 use crate::queue::{Answer, Queue, RowChange, SpacesSnapshot, Task, Write};
 use crate::row::{decode_key, encode_key};
-use crate::settings::{KEY_BYTES_MAX, LocalSettings, SCAN_ROWS_INLINE};
+use crate::settings::{KEY_BYTES_MAX, LocalSettings, ROWS_READ_INLINE, SCAN_ROWS_INLINE};
 use crate::store::{Space, Store};
 
 const CLOSED: &str = "the engine is closed";
@@ -177,8 +177,16 @@ impl Engine for LocalEngine {
         decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError> {
         self.queue.admit()?;
-        self.disk.admit()?;
-        let decided = self.decide_in_turn(&self.store.space(space)?, partition, rows, decide)?;
+        // The catalog is written also when the disk is nearly full: dropping a table is how room is made.
+        if space != SpaceId::CATALOG {
+            self.disk.admit()?;
+        }
+        let space = self.store.space(space)?;
+        let decided = if rows.len() > ROWS_READ_INLINE {
+            may_block(|| self.decide_in_turn(&space, partition, rows, decide))?
+        } else {
+            self.decide_in_turn(&space, partition, rows, decide)?
+        };
         let Some(answered) = decided.answered else { return Ok(decided.transacted) };
         match answered.await {
             Ok(answer) => answer.map(|()| decided.transacted),

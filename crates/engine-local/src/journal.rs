@@ -76,13 +76,30 @@ pub(crate) fn examine(journal: &[u8]) -> Journal {
     if rest.is_empty() {
         return Journal::Whole;
     }
+    if has_good_batch(rest, sequence) { Journal::Damaged } else { Journal::TornAt(end as u64) }
+}
+
+/// Whether good batches follow somewhere behind the spoilt one that `rest` begins with, up to the very end.
+///
+/// A batch alone would not prove it: a client can put the bytes of one into a value, and a torn write leaves that
+/// value's beginning behind. But then the tear, and not the end of a batch, is where the bytes end.
+fn has_good_batch(rest: &[u8], sequence: u64) -> bool {
     let later = sequence + 1..sequence.saturating_add(SEQUENCE_GAP_MAX);
-    let has_good_batch = (1..rest.len()).any(|at| {
-        rest[at] == START
-            && rest.get(at + 5..at + START_LEN).is_some_and(|bytes| later.contains(&read_u64(bytes)))
-            && Batch::read(&rest[at..]).is_some()
-    });
-    if has_good_batch { Journal::Damaged } else { Journal::TornAt(end as u64) }
+    let mut at = 1;
+    while at < rest.len() {
+        let may_begin = rest[at] == START
+            && rest.get(at + 5..at + START_LEN).is_some_and(|bytes| later.contains(&read_u64(bytes)));
+        let mut end = at;
+        while may_begin && let Some(batch) = Batch::read(&rest[end..]) {
+            end += batch.len;
+            if end == rest.len() {
+                return true;
+            }
+        }
+        // What was a chain of batches that leads nowhere holds no other.
+        at = end.max(at + 1);
+    }
+    false
 }
 
 struct Batch {
@@ -97,6 +114,9 @@ impl Batch {
             return None;
         }
         let items = u32::from_le_bytes(bytes.get(1..5)?.try_into().ok()?);
+        if items == 0 {
+            return None;
+        }
         let sequence = read_u64(bytes.get(5..START_LEN)?);
         let mut at = START_LEN;
         let mut checksum = Xxh3::new();
@@ -192,6 +212,22 @@ mod tests {
             spoilt[at] = spoilt[at].wrapping_add(0x55);
             check(&[&good, &spoilt], if (5..13).contains(&at) { Journal::Whole } else { torn });
         }
+    }
+
+    #[test]
+    fn a_batch_that_a_client_put_into_a_value_is_no_proof() {
+        let good = batch(1, &[b"one"]);
+        let forged = batch(3, &[b"x"]).repeat(20);
+        let last = batch(2, &[b"two", &forged, b"three"]);
+        let torn = Journal::TornAt(good.len() as u64);
+        let mut proofs = 0;
+        for length in 1..last.len() {
+            let seen = examine(&[&good[..], &last[..length]].concat());
+            assert!(seen == torn || seen == Journal::Damaged);
+            proofs += usize::from(seen != torn);
+        }
+        // Only a tear exactly at the end of a forged batch looks like damage, which loses nothing.
+        assert!(proofs <= 20, "{proofs}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::case::{self, HeaderCase};
 use crate::pace::{Pace, Paced, Turn};
 use crate::pipeline::Pipeline;
-use crate::receive::{Origin, receive};
+use crate::receive::{Origin, Received, receive};
 use crate::settings::FrontendSettings;
 use crate::spelling::{Spelled, Spelling};
 use crate::tls::Tls;
@@ -163,7 +163,8 @@ impl Frontend {
         origin: Origin,
         spelled_names: Vec<String>,
     ) -> http::Response<Full<Bytes>> {
-        let mut received = receive(request, origin, &self.settings, &self.budget).await;
+        let admits = |head: &Received<'_>| self.pipeline.admits(head);
+        let mut received = receive(request, origin, &self.settings, &self.budget, admits).await;
         received.spelled_names = spelled_names;
         let response = self.pipeline.respond(&received).await;
         into_http(response, &self.case)

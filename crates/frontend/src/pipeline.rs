@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use http::{StatusCode, header};
-use tavola_auth::{RequestHead, StorageService};
+use tavola_auth::{Caller, RequestHead, StorageService};
 use tavola_model::{
-    Address, Clock, Command, ErrorCode, Outcome, QueueName, ServiceError, SignedIdentifier, TableName,
+    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, QueueName, ServiceError,
+    SignedIdentifier, TableName,
 };
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
 use tavola_service::{Chance, Service, cors};
@@ -60,6 +61,7 @@ impl Pipeline {
         let mut trace = Trace { is_cut_short: received.body.is_err(), ..Trace::default() };
         let result = match &address {
             _ if host.is_empty() => Err(ErrorCode::HostInformationNotPresent.into()),
+            _ if host.len() > HOST_BYTES_MAX => Err(ErrorCode::InvalidUri.into()),
             Some(address) => self.answer(received, address, &reply, &mut form, &mut trace).await,
             None => Err(ErrorCode::InvalidUri.into()),
         };
@@ -81,17 +83,7 @@ impl Pipeline {
     ) -> Result<Outcome, ServiceError> {
         reply.check_version()?;
         let now = self.clock.now();
-        let head = RequestHead {
-            method: &received.method,
-            path: &received.path,
-            query: &received.query,
-            headers: &received.headers,
-            address,
-            secure: received.origin.secure,
-            peer: received.origin.peer,
-        };
-        let caller =
-            tavola_auth::authenticate(&self.accounts.current(), received.origin.service, &head, now)?;
+        let caller = self.authenticate(received, address, now)?;
         let command = understand::command(received, address, reply, form)?;
         trace.note(&command);
         if address.secondary && command.writes() {
@@ -103,6 +95,31 @@ impl Pipeline {
         };
         let permitted = tavola_auth::authorize(&caller, policy.as_ref(), command, now)?;
         self.service.execute(permitted).await
+    }
+
+    /// Whether the head of a request is enough to let its body in.
+    pub(crate) fn admits(&self, received: &Received<'_>) -> bool {
+        let host = received.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let address = Address::parse(host, &received.path);
+        address.is_some_and(|address| self.authenticate(received, &address, self.clock.now()).is_ok())
+    }
+
+    fn authenticate(
+        &self,
+        received: &Received<'_>,
+        address: &Address<'_>,
+        now: DateTime,
+    ) -> Result<Caller, ServiceError> {
+        let head = RequestHead {
+            method: &received.method,
+            path: &received.path,
+            query: &received.query,
+            headers: &received.headers,
+            address,
+            secure: received.origin.secure,
+            peer: received.origin.peer,
+        };
+        tavola_auth::authenticate(&self.accounts.current(), received.origin.service, &head, now)
     }
 
     async fn stored_policy(
@@ -136,7 +153,10 @@ impl Pipeline {
         if received.method == http::Method::OPTIONS {
             return None;
         }
-        let rules = self.service.cors_rules(&address?.account, received.origin.service).await.ok()?;
+        let account = &address?.account;
+        // Settings are looked up, and remembered, only for accounts that there are.
+        self.accounts.current().get(account)?;
+        let rules = self.service.cors_rules(account, received.origin.service).await.ok()?;
         let matched = cors::match_rule(&rules, origin, received.method.as_str())?;
         Some(CorsHeaders { allow_origin: matched.origin, expose_headers: matched.exposed_headers })
     }

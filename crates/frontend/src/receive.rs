@@ -56,22 +56,16 @@ pub struct Origin {
     pub service: StorageService,
 }
 
-/// Reads a request to its end.
+/// Reads a request to its end. A body that is more than a little is read only for a sender that `admits` lets pass:
+/// memory and time are not for anyone who merely connects. Without it the request is refused by its head.
 pub async fn receive<'a>(
     request: http::Request<Incoming>,
     origin: Origin,
     settings: &FrontendSettings,
     budget: &'a Semaphore,
+    admits: impl Fn(&Received<'_>) -> bool,
 ) -> Received<'a> {
-    let (parts, body) = request.into_parts();
-    let (body, room) = if body.is_end_stream() {
-        (Ok(Bytes::new()), None)
-    } else {
-        match read_body(body, settings, budget).await {
-            Ok((bytes, room)) => (Ok(bytes), room),
-            Err(code) => (Err(code), None),
-        }
-    };
+    let (parts, mut body) = request.into_parts();
     let mut headers = parts.headers;
     // A request whose line holds an absolute URI names its host there.
     if !headers.contains_key(header::HOST)
@@ -79,16 +73,36 @@ pub async fn receive<'a>(
     {
         headers.insert(header::HOST, value);
     }
-    Received {
+    let mut received = Received {
         method: parts.method,
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers,
         spelled_names: Vec::new(),
-        body,
+        body: Ok(Bytes::new()),
         origin,
-        _room: room,
+        _room: None,
+    };
+    if body.is_end_stream() {
+        return received;
     }
+    if announced_bytes(&body) > UNCOUNTED_BYTES && !admits(&received) {
+        discard(&mut body).await;
+        return received;
+    }
+    match read_body(body, settings, budget).await {
+        Ok((bytes, room)) => {
+            received.body = Ok(bytes);
+            received._room = room;
+        }
+        Err(code) => received.body = Err(code),
+    }
+    received
+}
+
+/// The length a body announces; one that announces none may have the most.
+fn announced_bytes(body: &Incoming) -> usize {
+    body.size_hint().exact().map_or(BODY_BYTES_MAX, |size| usize::try_from(size).unwrap_or(usize::MAX))
 }
 
 async fn read_body<'a>(
@@ -96,8 +110,7 @@ async fn read_body<'a>(
     settings: &FrontendSettings,
     budget: &'a Semaphore,
 ) -> Result<(Bytes, Option<SemaphorePermit<'a>>), ErrorCode> {
-    let declared =
-        body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(BODY_BYTES_MAX);
+    let declared = announced_bytes(&body);
     if declared > BODY_BYTES_MAX {
         discard(&mut body).await;
         return Err(ErrorCode::RequestBodyTooLarge);

@@ -63,3 +63,10 @@ pub const QUEUES_PAGE_MAX: u32 = 5000;
 pub const METADATA_BYTES_MAX: usize = 8 * 1024;
 /// JSON nesting accepted before a body is refused (ours; entities are flat).
 pub const JSON_NESTING_MAX: usize = 16;
+/// Bytes of a client's own request id; a longer one is not echoed
+/// (<https://learn.microsoft.com/rest/api/storageservices/table-service-rest-api-operations>).
+pub const CLIENT_REQUEST_ID_BYTES_MAX: usize = 1024;
+/// Bytes of a Host header: a name of 253 characters and a port.
+pub const HOST_BYTES_MAX: usize = 260;
+/// Bytes of a `$select` (ours): every entity of a page is answered with every name it lacks.
+pub const SELECT_BYTES_MAX: usize = 16 * 1024;

@@ -3,11 +3,13 @@
 //! What the answer will need beside the outcome (the table's spelling, `$select`, the parts of a batch) goes
 //! into the `Form`, step by step, so that an error at any step is written in the right form.
 
+use std::collections::HashSet;
+
 use http::{HeaderMap, header};
 use tavola_model::{
     Address, BODY_BYTES_MAX, Command, Comparison, EdmValue, EntityToken, ErrorCode, Filter, FilterBuilder,
     FilterNode, GetEntity, Key, Operator, PAGE_ITEMS_MAX, Preflight, PropertyRef, QueryEntities, QueryTables,
-    SELECT_NAMES_MAX, ServiceError, TableName, TableToken,
+    SELECT_BYTES_MAX, SELECT_NAMES_MAX, ServiceError, TableName, TableToken,
 };
 use tavola_odata::{parse_filter, parse_select};
 
@@ -254,9 +256,16 @@ fn filter(query: &Query<'_>) -> Result<Option<Filter>, ServiceError> {
 
 fn select(query: &Query<'_>) -> Result<Select, ServiceError> {
     let Some(text) = query.get("$select") else { return Ok(Select::default()) };
-    let names = parse_select(text)?;
-    if names.as_ref().is_some_and(|names| names.len() > SELECT_NAMES_MAX) {
+    if text.len() > SELECT_BYTES_MAX {
         return Err(ErrorCode::InvalidInput.into());
+    }
+    let mut names = parse_select(text)?;
+    if let Some(names) = &mut names {
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        if names.len() > SELECT_NAMES_MAX {
+            return Err(ErrorCode::InvalidInput.into());
+        }
     }
     Ok(Select { names, text: Some(text.to_owned()) })
 }

@@ -46,6 +46,12 @@ pub fn encode(
     response
 }
 
+/// The reply of the single query of a batch, which has its own format; else that of the request.
+fn inner_reply<'a>(reply: &'a Reply, form: &'a Form) -> &'a Reply {
+    let query = form.batch.as_ref().filter(|batch| batch.query);
+    query.and_then(|batch| batch.parts.first()).map_or(reply, |part| &part.reply)
+}
+
 fn encode_outcome(reply: &Reply, form: &Form, outcome: &Outcome, now: DateTime, ids: [Guid; 2]) -> Response {
     match outcome {
         Outcome::TablesQueried(page) => tables(reply, page, now),
@@ -64,11 +70,11 @@ fn encode_outcome(reply: &Reply, form: &Form, outcome: &Outcome, now: DateTime, 
         Outcome::ServiceStatsFetched(stats) => service_xml(xml::write_service_stats(stats)),
         Outcome::PreflightAllowed(allowed) => preflight(allowed),
         Outcome::EntitiesQueried(page) => {
-            let response = entities(reply, form, page, now);
+            let response = entities(inner_reply(reply, form), form, page, now);
             in_batch(reply, form, response, ids)
         }
         Outcome::EntityFetched(entity) => {
-            let response = entity_fetched(reply, form, entity, now);
+            let response = entity_fetched(inner_reply(reply, form), form, entity, now);
             in_batch(reply, form, response, ids)
         }
         Outcome::EntityWritten(outcome) => entity_written(reply, form, outcome, now),

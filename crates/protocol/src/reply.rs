@@ -3,7 +3,7 @@
 
 use http::header::{self, AsHeaderName, HeaderName};
 use http::{HeaderMap, Method};
-use tavola_model::{Address, AddressStyle, ErrorCode, ServiceError};
+use tavola_model::{Address, AddressStyle, CLIENT_REQUEST_ID_BYTES_MAX, ErrorCode, ServiceError};
 
 use crate::query::Query;
 use crate::version::ApiVersion;
@@ -127,7 +127,9 @@ impl Reply {
         };
         Self {
             request_id,
-            client_request_id: text(headers, &CLIENT_REQUEST_ID).map(str::to_owned),
+            client_request_id: text(headers, &CLIENT_REQUEST_ID)
+                .filter(|id| id.len() <= CLIENT_REQUEST_ID_BYTES_MAX)
+                .map(str::to_owned),
             version,
             format,
             base: base_url(headers, address, secure),

@@ -5,7 +5,10 @@
 //! headers of the part or of the request inside (only the latter is echoed, as recorded).
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use tavola_model::{ErrorCode, ServiceError};
+use tavola_model::{ErrorCode, ServiceError, TRANSACTION_OPERATIONS_MAX};
+
+/// Headers of a part, or of the request inside it.
+const PART_HEADERS_MAX: usize = 100;
 
 /// The parts of a batch.
 #[derive(Debug)]
@@ -48,7 +51,9 @@ pub fn parse<'a>(content_type: Option<&str>, body: &'a [u8]) -> Result<Batch<'a>
         return Ok(Batch::Query(inner_request(content)?));
     }
     let inner_boundary = boundary_of(part_type).ok_or(ErrorCode::InvalidInput)?;
-    let requests = split_parts(content, &inner_boundary).map(|part| inner_request(split_head(part)?.1));
+    // One more than may be, so that the reader of the change set sees that there are too many.
+    let parts = split_parts(content, &inner_boundary).take(TRANSACTION_OPERATIONS_MAX + 1);
+    let requests = parts.map(|part| inner_request(split_head(part)?.1));
     Ok(Batch::ChangeSet(requests.collect::<Result<_, _>>()?))
 }
 
@@ -137,7 +142,10 @@ fn split_head(part: &[u8]) -> Result<(HeaderMap, &[u8]), ServiceError> {
         let (name, value) = text.split_once(':').ok_or(ErrorCode::InvalidInput)?;
         let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| ErrorCode::InvalidInput)?;
         let value = HeaderValue::from_bytes(value.trim().as_bytes()).map_err(|_| ErrorCode::InvalidInput)?;
-        headers.append(name, value);
+        headers.try_append(name, value).map_err(|_| ErrorCode::InvalidInput)?;
+        if headers.len() > PART_HEADERS_MAX {
+            return Err(ErrorCode::InvalidInput.into());
+        }
     }
     Ok((headers, rest))
 }

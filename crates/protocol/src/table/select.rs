@@ -5,7 +5,7 @@ use tavola_model::{Property, StoredEntity};
 /// The names asked for and the text they were asked with, which the context URL repeats.
 #[derive(Clone, Debug, Default)]
 pub struct Select {
-    /// `None` for all.
+    /// `None` for all; no name twice.
     pub names: Option<Vec<String>>,
     /// The text of the option, if it was given.
     pub text: Option<String>,
@@ -31,15 +31,9 @@ impl Select {
 
     /// Names asked for that the entity lacks, in the order asked: written as nulls.
     pub fn missing<'a>(&'a self, entity: &'a StoredEntity) -> impl Iterator<Item = &'a str> {
-        let names = self.names.as_deref().unwrap_or_default();
-        names
-            .iter()
-            .enumerate()
-            .filter(|(place, name)| !names[..*place].contains(name))
-            .map(|(_, name)| name.as_str())
-            .filter(|name| {
-                !matches!(*name, "PartitionKey" | "RowKey" | "Timestamp")
-                    && entity.properties.get(name).is_none()
-            })
+        let names = self.names.iter().flatten().map(String::as_str);
+        names.filter(|name| {
+            !matches!(*name, "PartitionKey" | "RowKey" | "Timestamp") && entity.properties.get(name).is_none()
+        })
     }
 }
