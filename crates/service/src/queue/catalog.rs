@@ -245,6 +245,12 @@ impl Queues {
             })
             .await;
         self.drop_unless_named(space, &kept).await;
+        // Whoever loses the race to someone who made the same queue has what it asked for.
+        if kept.as_ref().is_err_and(|error| error.code == ErrorCode::QueueAlreadyExists)
+            && self.find(account, name).await?.is_some_and(|queue| queue.metadata == created.metadata)
+        {
+            return Ok(QueueWas::There);
+        }
         kept.map(|()| QueueWas::Missing)
     }
 

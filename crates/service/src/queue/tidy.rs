@@ -68,16 +68,16 @@ impl Queues {
 
     /// Removes expired messages at the front of every queue, a bounded number of each.
     pub async fn sweep(&self) -> Result<(), ServiceError> {
+        let mut failure = None;
         for space in self.spaces().await? {
-            let swept = self.sweep_space(space).await;
-            // A queue that is deleted or cleared under the sweep needs none.
-            if let Err(error) = swept
+            // A queue that is deleted or cleared under the sweep needs none; one that fails keeps no other from it.
+            if let Err(error) = self.sweep_space(space).await
                 && error.code != tavola_model::ErrorCode::QueueNotFound
             {
-                return Err(error);
+                failure = Some(error);
             }
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     async fn sweep_space(&self, space: SpaceId) -> Result<(), ServiceError> {
