@@ -17,6 +17,8 @@ const HEAD: Duration = Duration::from_secs(2);
 const BODY: Duration = Duration::from_secs(8);
 /// The server's own: how long a body may come too slowly.
 const BODY_GRACE: Duration = Duration::from_secs(5);
+/// The server's own: how long the large body of someone without credentials is read.
+const STRANGER: Duration = Duration::from_secs(2);
 const BODY_RATE_MIN: usize = 50_000;
 const INFLIGHT_MIB: u64 = 32;
 const HEAD_KIB: usize = 16;
@@ -47,19 +49,23 @@ fn every_greedy_client_is_ended_within_its_bound_while_others_are_answered() {
     let made = connection.send(&Request::new(Method::POST, "/Tables").with_json(r#"{"TableName":"Bound"}"#));
     assert_eq!(made.unwrap().status, 201);
 
+    let endpoint = server.table_endpoint();
     let is_over = AtomicBool::new(false);
     let slowest = std::thread::scope(|scope| {
-        let others = scope.spawn(|| answer_others(server.table_endpoint(), &is_over));
+        let others = scope.spawn(|| answer_others(endpoint, &is_over));
         let greedy = [
             scope.spawn(|| idle_connections(host)),
             scope.spawn(|| idle_handshakes(&tls_host)),
             scope.spawn(|| slow_heads(host)),
             scope.spawn(|| slow_bodies(host)),
-            scope.spawn(|| a_long_body_at_a_good_rate(host)),
+            scope.spawn(|| {
+                a_long_body_at_a_good_rate(host, &signed_post(endpoint, "content-length: 8000000"))
+            }),
+            scope.spawn(|| a_long_body_of_a_stranger(host)),
             scope.spawn(|| oversized_heads(host)),
-            scope.spawn(|| oversized_bodies(server.table_endpoint())),
-            scope.spawn(|| bodies_without_end(host)),
-            scope.spawn(|| many_large_bodies(host)),
+            scope.spawn(|| oversized_bodies(endpoint)),
+            scope.spawn(|| bodies_without_end(host, &signed_post(endpoint, "transfer-encoding: chunked"))),
+            scope.spawn(|| many_large_bodies(host, endpoint)),
         ];
         let results: Vec<_> = greedy.into_iter().map(|thread| thread.join()).collect();
         is_over.store(true, Ordering::Relaxed);
@@ -210,10 +216,34 @@ fn slow_bodies(host: &str) {
     check_time("bodies of a byte at a time", started, BODY_GRACE);
 }
 
-fn a_long_body_at_a_good_rate(host: &str) {
+/// The head of a signed insert whose body is framed like this.
+fn signed_post(endpoint: &str, framing: &str) -> String {
+    let connection = Connection::open(endpoint).unwrap();
+    let insert = Request::new(Method::POST, "/Bound").with_json("{}");
+    let signed = String::from_utf8(connection.signed(&insert).unwrap()).unwrap();
+    let (head, _) = signed.split_once("\r\n\r\n").unwrap();
+    format!("{}\r\n\r\n", head.replace("content-length: 2", framing))
+}
+
+/// A large body of someone without credentials is thrown away for a moment, then its sender is told.
+fn a_long_body_of_a_stranger(host: &str) {
     let started = Instant::now();
     let mut stream = connect(host);
-    stream.write_all(format!("{POST}Content-Length: 8000000\r\n\r\n").as_bytes()).unwrap();
+    stream
+        .write_all(format!("{POST}Connection: close\r\nContent-Length: 8000000\r\n\r\n").as_bytes())
+        .unwrap();
+    while started.elapsed() < STRANGER && stream.write_all(b"x").is_ok() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let answer = received(stream);
+    assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    check_time("a large body of a stranger", started, STRANGER);
+}
+
+fn a_long_body_at_a_good_rate(host: &str, head: &str) {
+    let started = Instant::now();
+    let mut stream = connect(host);
+    stream.write_all(head.as_bytes()).unwrap();
     let piece = vec![b'x'; BODY_RATE_MIN / 5];
     while started.elapsed() < BODY + SLACK && stream.write_all(&piece).is_ok() {
         std::thread::sleep(Duration::from_millis(100));
@@ -278,7 +308,7 @@ fn oversized_bodies(endpoint: &str) {
     check_time("a body declared too large", started, Duration::ZERO);
 }
 
-fn bodies_without_end(host: &str) {
+fn bodies_without_end(host: &str, head: &str) {
     let started = Instant::now();
     for size in [1, 65_536] {
         let mut sent = 0;
@@ -289,22 +319,18 @@ fn bodies_without_end(host: &str) {
             assert!(sent < 8 * BODY_BYTES_MAX, "chunks of {size} are let in without end");
             piece.clone()
         });
-        push(host, &format!("{POST}Transfer-Encoding: chunked\r\n\r\n"), pieces);
+        push(host, head, pieces);
     }
     check_time("chunks without end", started, BODY * 2);
 }
 
-fn many_large_bodies(host: &str) {
+fn many_large_bodies(host: &str, endpoint: &str) {
     let started = Instant::now();
     let body = vec![b'x'; BODY_BYTES_MAX - 1];
+    let head = signed_post(endpoint, &format!("connection: close\r\ncontent-length: {}", body.len()));
     let answered = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..LARGE_BODIES)
-            .map(|_| {
-                scope.spawn(|| {
-                    let head = format!("{POST}Connection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-                    push(host, &head, body.chunks(1 << 20).map(<[u8]>::to_vec))
-                })
-            })
+            .map(|_| scope.spawn(|| push(host, &head, body.chunks(1 << 20).map(<[u8]>::to_vec))))
             .collect();
         let answers = threads.into_iter().map(|thread| thread.join().unwrap());
         answers.filter(|answer| answer.starts_with("HTTP/1.1 ")).count()
