@@ -59,8 +59,9 @@ pub(crate) const STRIPES: usize = 1024;
 pub(crate) const DISK_CHECK_BYTES: u64 = 16 * MIB;
 /// Milliseconds after which free disk space is asked for again.
 pub(crate) const DISK_CHECK_MS: u64 = 1_000;
-/// Rows a `transact` reads before it tells the runtime that it may keep the thread for longer.
-pub(crate) const ROWS_READ_INLINE: usize = 8;
+/// Rows a `transact` reads before it tells the runtime that it may keep the thread for longer. More than the rows of
+/// an entity group transaction: telling costs a thread, and a thread its own share of the allocator's memory.
+pub(crate) const ROWS_READ_INLINE: usize = 128;
 /// Rows a scan visits before it tells the runtime that it will keep the thread for longer.
 pub(crate) const SCAN_ROWS_INLINE: usize = 256;
 /// Bytes of a stored key; the store below keeps the length in 16 bits.
