@@ -8,6 +8,7 @@
 //! assert_eq!(response.status, 200);
 //! ```
 
+mod azurite;
 mod server;
 
 #[cfg(feature = "client")]
@@ -20,6 +21,7 @@ mod queue;
 #[cfg(feature = "client")]
 pub mod queue_crash;
 
+pub use azurite::{Azurite, AzuriteService, azurite_command, free_port};
 #[cfg(feature = "client")]
 pub use client::{Connection, Request, Response};
 #[cfg(feature = "client")]
