@@ -4,6 +4,7 @@
 //! also when the server does not.
 
 mod bench;
+mod cassandra;
 mod corpus;
 mod crash;
 mod deny;
@@ -32,6 +33,8 @@ cargo xtask COMMAND
   corpus queues [--write] the same of queues
   sdk                     the official Python and JavaScript clients
   bench [--quick]         how fast the server is beside its floors and Azurite; not part of `test`
+  cassandra up [--nodes N] | down | kill N | pause N | resume N
+                          a real Cassandra on 127.0.0.1 to 127.0.0.3, for the cluster engine; down removes its data
   crash                   kill -9 under load, twenty rounds and more
 
 With CI set, whatever cannot be run counts as failed.";
@@ -53,6 +56,12 @@ fn main() -> ExitCode {
         ["sdk"] => vec![rust::SERVER, sdk::PYTHON, sdk::JAVASCRIPT],
         ["bench"] => return bench::compare(&[]),
         ["bench", "--quick"] => return bench::compare(&["--quick"]),
+        ["cassandra", rest @ ..] => {
+            return cassandra::command(rest).unwrap_or_else(|| {
+                eprintln!("{USAGE}");
+                ExitCode::from(2)
+            });
+        }
         ["crash"] => vec![rust::SERVER, crash::KILLS, crash::QUEUE_KILLS],
         _ => {
             eprintln!("{USAGE}");

@@ -1,0 +1,267 @@
+//! A real Cassandra on loopback: `cargo xtask cassandra up [--nodes N] | down | kill N | pause N | resume N`.
+//!
+//! Its version stands in `tests/cassandra/pom.xml` and nowhere else. Maven copies the jars into `target/cassandra/lib`;
+//! node N listens on 127.0.0.N and keeps everything in `target/cassandra/node-N`. Heaps are small and the settings
+//! are those that `tavola serve --engine cql` insists on.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::programs::{root, run};
+
+const POM: &str = "tests/cassandra/pom.xml";
+const COPY_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+const CQL_PORT: u16 = 9042;
+const START_TIME_MAX: Duration = Duration::from_secs(120);
+const STOP_TIME_MAX: Duration = Duration::from_secs(20);
+const NODES_MAX: usize = 3;
+
+/// What Cassandra opens of the Java runtime, as its own `jvm17-server.options` does.
+const EXPORTS: [&str; 8] = [
+    "java.base/jdk.internal.misc",
+    "java.base/java.lang.ref",
+    "java.management.rmi/com.sun.jmx.remote.internal.rmi",
+    "java.management/com.sun.jmx.remote.security",
+    "java.rmi/sun.rmi.registry",
+    "java.rmi/sun.rmi.server",
+    "java.sql/java.sql",
+    "jdk.unsupported/sun.misc",
+];
+const OPENS: [&str; 14] = [
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.lang.module",
+    "java.base/java.lang.reflect",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/jdk.internal.loader",
+    "java.base/jdk.internal.math",
+    "java.base/jdk.internal.module",
+    "java.base/jdk.internal.ref",
+    "java.base/jdk.internal.reflect",
+    "java.base/jdk.internal.util.jar",
+    "java.base/sun.nio.ch",
+    "jdk.management/com.sun.management.internal",
+];
+
+/// Runs the command that the words name; `None` if they name none.
+pub fn command(words: &[&str]) -> Option<ExitCode> {
+    let done = match words {
+        ["up"] => up(1),
+        ["up", "--nodes", count] => count.parse().map_err(|_| "not a number".to_owned()).and_then(up),
+        ["down"] => down(),
+        ["kill", node] => signal_node(node, "KILL"),
+        ["pause", node] => signal_node(node, "STOP"),
+        ["resume", node] => signal_node(node, "CONT"),
+        _ => return None,
+    };
+    Some(match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// Starts the nodes that do not run, one after the other: the first is the seed of the others.
+pub fn up(count: usize) -> Result<(), String> {
+    if !(1..=NODES_MAX).contains(&count) {
+        return Err(format!("one to {NODES_MAX} nodes (count={count})"));
+    }
+    let java = java()?;
+    install()?;
+    for number in 1..=count {
+        let node = Node { number };
+        if node.is_running() {
+            continue;
+        }
+        node.start(&java, count)?;
+        println!("node {number} is up on {}", node.address());
+    }
+    Ok(())
+}
+
+/// Stops all nodes and removes their data.
+pub fn down() -> Result<(), String> {
+    for number in 1..=NODES_MAX {
+        let node = Node { number };
+        node.signal("KILL")?;
+        let started = Instant::now();
+        while node.is_running() && started.elapsed() < STOP_TIME_MAX {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        match std::fs::remove_dir_all(node.folder()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.to_string()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn signal_node(number: &str, signal: &str) -> Result<(), String> {
+    match number.parse() {
+        Ok(number) if (1..=NODES_MAX).contains(&number) => Node { number }.signal(signal),
+        _ => Err(format!("no node {number}")),
+    }
+}
+
+fn home() -> PathBuf {
+    root().join("target/cassandra")
+}
+
+/// Lets Maven copy the jars, unless those of this pom are there.
+fn install() -> Result<(), String> {
+    let pom = root().join(POM);
+    let wanted = std::fs::read_to_string(&pom).map_err(|error| format!("{POM} ({error})"))?;
+    let stamp = home().join("installed.xml");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    let lib = home().join("lib");
+    if lib.exists() {
+        std::fs::remove_dir_all(&lib).map_err(|error| error.to_string())?;
+    }
+    let mut maven = Command::new("mvn");
+    maven.args(["-q", "-B", "-f"]).arg(&pom).arg(COPY_PLUGIN).arg("-DincludeScope=runtime");
+    run(maven.arg(format!("-DoutputDirectory={}", lib.display())))?.check()?;
+    std::fs::write(&stamp, wanted).map_err(|error| error.to_string())
+}
+
+/// A Java that Cassandra 5 runs on: 17, and no other that is current.
+fn java() -> Result<PathBuf, String> {
+    let from_home = |home: &str| std::env::var_os(home).map(|home| Path::new(&home).join("bin/java"));
+    let installed = ["/usr/lib/jvm/java-17-openjdk-amd64", "/usr/lib/jvm/java-17-openjdk-arm64"];
+    let places = [from_home("JAVA17_HOME"), from_home("JAVA_HOME"), Some("java".into())]
+        .into_iter()
+        .flatten()
+        .chain(installed.iter().map(|folder| Path::new(folder).join("bin/java")));
+    for java in places {
+        let version = run(Command::new(&java).arg("-version"));
+        if version.is_ok_and(|finished| finished.output.contains("version \"17")) {
+            return Ok(java);
+        }
+    }
+    Err("Cassandra needs Java 17: install it, or name it in JAVA17_HOME".to_owned())
+}
+
+/// One node of the cluster.
+struct Node {
+    number: usize,
+}
+
+impl Node {
+    fn folder(&self) -> PathBuf {
+        home().join(format!("node-{}", self.number))
+    }
+
+    fn host(&self) -> String {
+        format!("127.0.0.{}", self.number)
+    }
+
+    fn address(&self) -> SocketAddr {
+        let number = u8::try_from(self.number).unwrap_or(u8::MAX);
+        SocketAddr::from(([127, 0, 0, number], CQL_PORT))
+    }
+
+    /// The process, if it is ours and lives.
+    fn pid(&self) -> Option<String> {
+        let pid = std::fs::read_to_string(self.folder().join("pid")).ok()?;
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let ours = self.folder().join("cassandra.yaml").display().to_string();
+        String::from_utf8_lossy(&command).contains(&ours).then_some(pid)
+    }
+
+    fn is_running(&self) -> bool {
+        self.pid().is_some()
+    }
+
+    fn signal(&self, signal: &str) -> Result<(), String> {
+        let Some(pid) = self.pid() else { return Ok(()) };
+        run(Command::new("kill").arg(format!("-{signal}")).arg(pid))?.check()
+    }
+
+    fn start(&self, java: &Path, count: usize) -> Result<(), String> {
+        let io = |error: std::io::Error| format!("cannot start node {} ({error})", self.number);
+        let folder = self.folder();
+        std::fs::create_dir_all(&folder).map_err(io)?;
+        let (settings, logging) = (folder.join("cassandra.yaml"), folder.join("logback.xml"));
+        std::fs::write(&settings, self.settings(count)).map_err(io)?;
+        std::fs::write(&logging, LOGGING).map_err(io)?;
+        let log = File::create(folder.join("log.txt")).map_err(io)?;
+        let mut node = Command::new(java);
+        node.args(["-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-Xss512k"]);
+        node.arg(format!("-javaagent:{}", home().join("lib/jamm-0.4.0.jar").display()));
+        for package in EXPORTS {
+            node.arg("--add-exports").arg(format!("{package}=ALL-UNNAMED"));
+        }
+        for package in OPENS {
+            node.arg("--add-opens").arg(format!("{package}=ALL-UNNAMED"));
+        }
+        node.args(["-Djdk.attach.allowAttachSelf=true", "-Djava.net.preferIPv4Stack=true"]);
+        node.args(["-Dcassandra-foreground=yes", "-Dcassandra.ring_delay_ms=2000"]);
+        node.arg("-Dcassandra.skip_wait_for_gossip_to_settle=0");
+        node.arg(format!("-Dlogback.configurationFile=file://{}", logging.display()));
+        node.arg(format!("-Dcassandra.config=file://{}", settings.display()));
+        node.arg(format!("-Dcassandra.storagedir={}", folder.join("data").display()));
+        node.arg("-cp").arg(format!("{}/*", home().join("lib").display()));
+        node.arg("org.apache.cassandra.service.CassandraDaemon");
+        node.current_dir(&folder).stdin(Stdio::null()).stdout(log.try_clone().map_err(io)?).stderr(log);
+        let mut child = node.spawn().map_err(io)?;
+        std::fs::write(folder.join("pid"), child.id().to_string()).map_err(io)?;
+        let started = Instant::now();
+        while TcpStream::connect_timeout(&self.address(), Duration::from_millis(500)).is_err() {
+            let has_ended = child.try_wait().map_err(io)?.is_some();
+            if has_ended || started.elapsed() > START_TIME_MAX {
+                let log = std::fs::read_to_string(folder.join("log.txt")).unwrap_or_default();
+                let lines: Vec<&str> = log.lines().collect();
+                let end = lines[lines.len().saturating_sub(40)..].join("\n");
+                return Err(format!("node {} does not come up\n{end}", self.number));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(())
+    }
+
+    /// Tokens are spread evenly, so that nothing has to be moved when a node joins.
+    fn settings(&self, count: usize) -> String {
+        let step = (1i128 << 64) / i128::try_from(count).unwrap_or(1);
+        let place = i128::try_from(self.number - 1).unwrap_or(0);
+        let token = i128::from(i64::MIN) + 1 + place * step;
+        let host = self.host();
+        format!(
+            "cluster_name: tavola-tests
+num_tokens: 1
+initial_token: {token}
+auto_bootstrap: false
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+endpoint_snitch: SimpleSnitch
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters: [{{seeds: \"127.0.0.1:7000\"}}]
+listen_address: {host}
+rpc_address: {host}
+commitlog_sync: batch
+paxos_variant: v2
+paxos_state_purging: repaired
+memtable_heap_space: 64MiB
+memtable_offheap_space: 64MiB
+concurrent_reads: 8
+concurrent_writes: 8
+auto_snapshot: false
+"
+        )
+    }
+}
+
+const LOGGING: &str = "\
+<configuration>
+  <appender name=\"OUT\" class=\"ch.qos.logback.core.ConsoleAppender\">
+    <encoder><pattern>%-5level %date{HH:mm:ss,SSS} %logger{20} %msg%n</pattern></encoder>
+  </appender>
+  <root level=\"INFO\"><appender-ref ref=\"OUT\"/></root>
+</configuration>
+";
