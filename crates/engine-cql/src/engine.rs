@@ -1,0 +1,201 @@
+//! The engine: the contract, on the cluster.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::statement::{Consistency, SerialConsistency};
+use tavola_engine::{
+    Cause, Decide, Engine, EngineError, ScanRange, SpaceId, StoredRow, TickClock, Transacted, Visit,
+};
+use tavola_model::{Clock, DateTime};
+
+use crate::janitor::{self, Candidates};
+use crate::lane::Lanes;
+use crate::metrics::{Counters, CqlMetrics};
+use crate::settings::{CqlSettings, REQUEST_TIME_MAX, SILENCE_TIME_MAX};
+use crate::spaces::Spaces;
+use crate::store::{Partition, Store, Trouble, stored_key};
+use crate::{safety, schema};
+
+/// How long closing waits for writers that are under way.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// Why the engine cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The cluster cannot be reached or does not answer.
+    #[error("cannot use the cluster")]
+    Failed {
+        /// What happened.
+        #[source]
+        cause: Cause,
+    },
+    /// The cluster is not fit for acknowledged writes to survive, or not set up.
+    #[error("refusing to use the cluster: {0}")]
+    Refused(String),
+}
+
+impl ConnectError {
+    pub(crate) fn failed(cause: impl Into<Cause>) -> Self {
+        Self::Failed { cause: cause.into() }
+    }
+}
+
+/// The distributed engine. Dropping it ends its background work; writers under way finish.
+pub struct CqlEngine {
+    core: Arc<Core>,
+}
+
+/// What all parts of the engine share.
+pub(crate) struct Core {
+    pub store: Store,
+    pub clock: Arc<dyn Clock>,
+    /// The versions of this server go up from partition to partition; within one, its head sees to that.
+    pub ticks: TickClock,
+    pub lanes: Lanes,
+    pub spaces: Spaces,
+    pub candidates: Candidates,
+    pub counters: Counters,
+}
+
+impl CqlEngine {
+    /// Connects to a cluster whose schema was made by [`crate::init`], and checks that it is safe to use.
+    pub async fn connect(settings: &CqlSettings, clock: Arc<dyn Clock>) -> Result<Arc<Self>, ConnectError> {
+        schema::check_name(&settings.keyspace)?;
+        let session = connect(settings).await?;
+        session.use_keyspace(&settings.keyspace, false).await.map_err(|error| {
+            ConnectError::Refused(format!(
+                "there is no keyspace {}: run `tavola cluster init` first ({error})",
+                settings.keyspace
+            ))
+        })?;
+        let lease_time = schema::check(&session).await?;
+        safety::check(&session, &settings.keyspace).await?;
+        let core = Arc::new(Core {
+            store: Store::prepare(session).await?,
+            ticks: TickClock::starting_above(DateTime::MIN, clock.clone()),
+            clock,
+            lanes: Lanes::default(),
+            spaces: Spaces::new(lease_time),
+            candidates: Candidates::default(),
+            counters: Counters::default(),
+        });
+        tokio::spawn(janitor::run(Arc::downgrade(&core)));
+        Ok(Arc::new(Self { core }))
+    }
+
+    /// For how long a look at the catalog may be relied on: whoever deletes a table waits that long.
+    pub fn lease_time(&self) -> Duration {
+        self.core.spaces.lease_time()
+    }
+
+    /// What was counted so far.
+    pub fn metrics(&self) -> CqlMetrics {
+        self.core.counters.read()
+    }
+
+    /// Whether the cluster answers a read now.
+    pub async fn probe(&self) -> Result<(), EngineError> {
+        let partition = Partition { space: [0; 16], bytes: Bytes::from_static(b"probe") };
+        self.core.store.read_row(&partition, &[]).await.map(|_| ()).map_err(read_failed)
+    }
+
+    /// Returns when no writer is under way any more, or after a while.
+    pub async fn close(&self) {
+        let started = Instant::now();
+        while !self.core.is_idle() && started.elapsed() < CLOSE_TIME_MAX {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for CqlEngine {
+    async fn create_space(&self, space: SpaceId) -> Result<(), EngineError> {
+        self.core.create_space(space).await
+    }
+
+    async fn drop_space(&self, space: SpaceId) -> Result<(), EngineError> {
+        self.core.drop_space(space).await
+    }
+
+    async fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
+        self.core.list_spaces().await
+    }
+
+    async fn transact(
+        &self,
+        space: SpaceId,
+        partition: &[u8],
+        rows: &[&[u8]],
+        decide: &mut Decide<'_>,
+    ) -> Result<Transacted, EngineError> {
+        let mut lease = self.core.spaces.lease(&self.core, space).await?;
+        let partition = Partition { space: lease.stored, bytes: Bytes::copy_from_slice(partition) };
+        let keys: Arc<[Bytes]> = rows.iter().map(|row| stored_key(row)).collect();
+        let transacted = self.core.transact(partition, keys, decide).await?;
+        self.core.spaces.confirm(&self.core, &mut lease).await?;
+        Ok(transacted)
+    }
+
+    async fn get(
+        &self,
+        space: SpaceId,
+        partition: &[u8],
+        row: &[u8],
+    ) -> Result<Option<StoredRow>, EngineError> {
+        let mut lease = self.core.spaces.lease(&self.core, space).await?;
+        let partition = Partition { space: lease.stored, bytes: Bytes::copy_from_slice(partition) };
+        let found = self.core.get(&partition, &stored_key(row)).await?;
+        self.core.spaces.confirm(&self.core, &mut lease).await?;
+        Ok(found)
+    }
+
+    async fn scan(
+        &self,
+        space: SpaceId,
+        range: &ScanRange,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), EngineError> {
+        let mut lease = self.core.spaces.lease(&self.core, space).await?;
+        self.core.scan(&mut lease, range, visit).await?;
+        self.core.spaces.confirm(&self.core, &mut lease).await
+    }
+}
+
+/// A session that leaves it to us to try again.
+pub(crate) async fn connect(settings: &CqlSettings) -> Result<Session, ConnectError> {
+    let profile = ExecutionProfile::builder()
+        .consistency(Consistency::Quorum)
+        .serial_consistency(Some(SerialConsistency::Serial))
+        .request_timeout(Some(REQUEST_TIME_MAX))
+        .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+        .build();
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&settings.nodes)
+        .default_execution_profile_handle(profile.into_handle())
+        .keepalive_interval(SILENCE_TIME_MAX)
+        .keepalive_timeout(SILENCE_TIME_MAX)
+        .fetch_full_schema_metadata(false);
+    if let Some(login) = &settings.login {
+        builder = builder.user(&login.user, &login.password);
+    }
+    builder.build().await.map_err(ConnectError::failed)
+}
+
+/// The answer for a read that failed, or a write that can be left for later.
+pub(crate) fn read_failed(trouble: Trouble) -> EngineError {
+    match trouble {
+        Trouble::Impossible(cause) => EngineError::Failed { cause },
+        Trouble::NotDone(cause) | Trouble::Unclear(cause) => {
+            tracing::warn!(%cause, "the cluster does not answer");
+            EngineError::Unavailable { reason: "the cluster does not answer" }
+        }
+    }
+}

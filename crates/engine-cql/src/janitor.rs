@@ -1,0 +1,191 @@
+//! The janitor: removes what nobody needs any more. Everything it does may be done twice, by any number of servers.
+//!
+//! - Partitions that have lost their last row are taken off the directory.
+//! - Entries of the directory that no head names are removed: a server ended between the two writes.
+//! - The rows of dropped spaces are removed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tavola_engine::EngineError;
+
+use crate::commit::Patience;
+use crate::directory::{right_after, shard_of};
+use crate::engine::{Core, read_failed};
+use crate::head::{Attempt, Head, Listing};
+use crate::lane::fresh_id;
+use crate::settings::{DIRECTORY_PAGE_MAX, DIRECTORY_SHARDS};
+use crate::spaces::Dropped;
+use crate::store::{Applied, HeadLife, Partition, ROW_PREFIX, StoredSpace, stored_key};
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How long a partition or an entry must have been left alone, in ticks: a minute.
+const IDLE_TICKS: u64 = 60 * 10_000_000;
+const IDLE_TIME: Duration = Duration::from_secs(60);
+/// How long a dropped space is left alone, in ticks: two minutes. By then no server that was stopped for a while
+/// still has a write to it under way.
+const DROPPED_TICKS: u64 = 120 * 10_000_000;
+/// Partitions that wait to be looked at, at most; the walk finds those that are left out.
+const CANDIDATES_MAX: usize = 100_000;
+/// Partitions that are looked at in one go.
+const CANDIDATES_EACH: usize = 500;
+/// Looks between two walks, and between two looks for dropped spaces.
+const WALK_LOOKS: u64 = 6;
+/// Entries of one walk.
+const WALK_ENTRIES: i32 = 100;
+
+/// Partitions that may have lost their last row.
+#[derive(Default)]
+pub(crate) struct Candidates(Mutex<VecDeque<(Instant, Partition)>>);
+
+impl Candidates {
+    /// A row of the partition was deleted.
+    pub fn note(&self, partition: &Partition) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_last = waiting.back().is_some_and(|(_, last)| last == partition);
+        if !is_last && waiting.len() < CANDIDATES_MAX {
+            waiting.push_back((Instant::now(), partition.clone()));
+        }
+    }
+
+    /// Those that have waited for long enough.
+    fn take(&self) -> Vec<Partition> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = waiting.iter().take(CANDIDATES_EACH).take_while(|(since, _)| since.elapsed() >= IDLE_TIME);
+        let due = due.count();
+        waiting.drain(..due).map(|(_, partition)| partition).collect()
+    }
+}
+
+/// Runs until the engine is gone.
+pub(crate) async fn run(core: Weak<Core>) {
+    for look in 0u64.. {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(core) = core.upgrade() else { return };
+        let done = async {
+            core.tidy_candidates().await?;
+            if look % WALK_LOOKS == WALK_LOOKS - 1 {
+                core.reclaim_spaces().await?;
+                core.walk_somewhere().await?;
+            }
+            Ok::<_, EngineError>(())
+        };
+        if let Err(error) = done.await {
+            tracing::debug!(%error, "tidying is left for the next look");
+        }
+    }
+}
+
+impl Core {
+    async fn tidy_candidates(&self) -> Result<(), EngineError> {
+        for partition in self.candidates.take() {
+            let (head, _) =
+                self.read_rows(&partition, &[], &mut Patience::new()).await.map_err(read_failed)?;
+            if let Listing::Listed(generation) = head.listing {
+                self.tidy_entry(&partition, generation).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at some entries of the directory, of a space and a shard by chance.
+    async fn walk_somewhere(&self) -> Result<(), EngineError> {
+        let spaces = self.stored_spaces().await?;
+        let chance = fresh_id();
+        let place = usize::try_from(chance % u64::try_from(spaces.len()).unwrap_or(1)).unwrap_or(0);
+        let Some(space) = spaces.get(place) else { return Ok(()) };
+        let shard = i16::try_from((chance >> 32) % DIRECTORY_SHARDS.unsigned_abs() as u64).unwrap_or(0);
+        let from = chance.to_be_bytes();
+        // Half of the walks begin at the start, where small spaces have all they have.
+        let from: &[u8] = if chance & (1 << 40) == 0 { &[] } else { &from };
+        let read = || self.store.read_directory(space, shard, from, WALK_ENTRIES);
+        let entries = self.patiently(&mut Patience::new(), read).await.map_err(read_failed)?;
+        for (bytes, generation) in entries {
+            self.tidy_entry(&Partition { space: *space, bytes }, generation).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes an entry of the directory if no row needs it. `directory.rs` tells why this is safe.
+    pub async fn tidy_entry(&self, partition: &Partition, generation: u64) -> Result<(), EngineError> {
+        let now = self.clock.now().ticks();
+        let is_old = |tick: u64| tick.saturating_add(IDLE_TICKS) <= now;
+        let mut patience = Patience::new();
+        let (head, _) = self.read_rows(partition, &[], &mut patience).await.map_err(read_failed)?;
+        let tick = head.tick.unwrap_or(0);
+        let may_go = if head.listing == Listing::Listed(generation) {
+            // If the head is still the same when it is written, nothing was written since it was read.
+            is_old(tick)
+                && self.has_no_rows(partition).await?
+                && self.write_head(partition, &head, now, Listing::Unlisted).await
+        } else if tick >= generation {
+            true
+        } else {
+            // A writer has announced it and may still take it, unless the tick is raised first.
+            is_old(generation) && self.write_head(partition, &head, now.max(generation), head.listing).await
+        };
+        if may_go {
+            let shard = shard_of(&partition.bytes);
+            let unlist = || self.store.unlist(partition, shard, generation);
+            self.patiently(&mut patience, unlist).await.map_err(read_failed)?;
+            self.counters.partitions_unlisted.add(1);
+        }
+        Ok(())
+    }
+
+    async fn has_no_rows(&self, partition: &Partition) -> Result<bool, EngineError> {
+        let (from, before) = (stored_key(&[]), Bytes::from_static(&[ROW_PREFIX + 1]));
+        let page = self.store.read_page(partition, &from, &before, 1).await.map_err(read_failed)?;
+        Ok(page.rows.is_empty())
+    }
+
+    /// Writes a head without rows; true only if that is certain.
+    async fn write_head(&self, partition: &Partition, head: &Head, now: u64, listing: Listing) -> bool {
+        let tick = now.max(head.tick.unwrap_or(0) + 1);
+        let after = head.after(Attempt { tick, id: fresh_id() }, listing);
+        let life = if listing == Listing::Unlisted { HeadLife::Expiring } else { HeadLife::Lasting };
+        matches!(self.store.write(partition, head.tick, &after, life, &[]).await, Ok(Applied::Yes))
+    }
+
+    /// Removes the rows of spaces that were dropped a while ago.
+    pub async fn reclaim_spaces(self: &Arc<Self>) -> Result<(), EngineError> {
+        let now = self.clock.now().ticks();
+        for dropped in self.dropped_spaces().await? {
+            if dropped.since.ticks().saturating_add(DROPPED_TICKS) <= now {
+                self.reclaim(&dropped).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn reclaim(self: &Arc<Self>, dropped: &Dropped) -> Result<(), EngineError> {
+        for shard in 0..DIRECTORY_SHARDS {
+            self.reclaim_shard(&dropped.stored, shard).await?;
+        }
+        self.forget_dropped(dropped).await?;
+        self.counters.spaces_reclaimed.add(1);
+        Ok(())
+    }
+
+    async fn reclaim_shard(&self, space: &StoredSpace, shard: i16) -> Result<(), EngineError> {
+        let mut from = Bytes::new();
+        loop {
+            let read = || self.store.read_directory(space, shard, &from, DIRECTORY_PAGE_MAX);
+            let entries = self.patiently(&mut Patience::new(), read).await.map_err(read_failed)?;
+            for (bytes, _) in &entries {
+                let partition = Partition { space: *space, bytes: bytes.clone() };
+                let delete = || self.store.delete_partition(&partition);
+                self.patiently(&mut Patience::new(), delete).await.map_err(read_failed)?;
+            }
+            match entries.last() {
+                Some((last, _)) => from = right_after(last),
+                None => break,
+            }
+        }
+        let delete = || self.store.delete_directory(space, shard);
+        self.patiently(&mut Patience::new(), delete).await.map_err(read_failed)
+    }
+}

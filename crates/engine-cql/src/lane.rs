@@ -1,0 +1,282 @@
+//! Lanes: the writers of one partition in this server, one round after the other.
+//!
+//! While one round is on its way to the cluster, the writers for the next gather. A round reads all rows that its
+//! writers ask for, lets them decide in turn, each seeing what those before it have changed, and commits everything in
+//! one batch. A hot partition then costs one conditional write per round, not one per writer, and writers of one
+//! server never contend with each other.
+//!
+//! A writer's `decide` is borrowed from its caller, so only the caller's task can run it: the lane hands the view
+//! round. The lane itself is a task of its own, so a caller that goes away takes nothing with it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tavola_engine::{Decide, EngineError, Transacted};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::commit::{Commit, Committed, Patience};
+use crate::engine::Core;
+use crate::head::{Attempt, Listing};
+use crate::settings::{
+    CALL_TIME_MAX, ROUND_BYTES_MAX, ROUND_ROWS_MAX, ROUND_TRANSACTIONS_MAX, WAITING_TRANSACTIONS_MAX,
+};
+use crate::store::{HeadLife, Partition, Trouble};
+use crate::view::{Decided, View};
+
+/// The lanes that are in use, each with those that wait for its next round.
+#[derive(Default)]
+pub(crate) struct Lanes(Mutex<HashMap<Partition, VecDeque<Writer>>>);
+
+/// A transaction in a lane.
+struct Writer {
+    keys: Arc<[Bytes]>,
+    turns: mpsc::UnboundedSender<Turn>,
+    entered: Instant,
+}
+
+/// What a lane tells a writer.
+enum Turn {
+    Decide { view: Arc<Mutex<View>>, decided: oneshot::Sender<Decided> },
+    End(Ending),
+}
+
+/// How a round ended for a writer. Text, because one cause goes to many.
+#[derive(Clone, Debug)]
+enum Ending {
+    Kept,
+    Conflict(u32),
+    NotDone(String),
+    Unknown(String),
+}
+
+impl Core {
+    /// Runs a transaction in the lane of its partition.
+    pub async fn transact(
+        self: &Arc<Self>,
+        partition: Partition,
+        keys: Arc<[Bytes]>,
+        decide: &mut Decide<'_>,
+    ) -> Result<Transacted, EngineError> {
+        self.counters.transactions.add(1);
+        let (turns, mut turn) = mpsc::unbounded_channel();
+        self.enter(partition, Writer { keys: keys.clone(), turns, entered: Instant::now() })?;
+        let mut last = None;
+        while let Some(turn) = turn.recv().await {
+            match turn {
+                Turn::Decide { view, decided } => {
+                    let made = lock(&view).decide(self.ticks.next(), &keys, decide);
+                    last = Some(made);
+                    // The lane waits for this as long as it runs.
+                    let _ = decided.send(made);
+                    match made {
+                        Decided::Looked(transacted) => return Ok(transacted),
+                        Decided::TooLarge(bytes) => {
+                            let cause = format!("more than the cluster takes in one write (bytes={bytes})");
+                            return Err(EngineError::Failed { cause: cause.into() });
+                        }
+                        Decided::Wrote(_) | Decided::LookedAtChanges(_) => {}
+                    }
+                }
+                Turn::End(ending) => return self.end(ending, last),
+            }
+        }
+        Err(EngineError::OutcomeUnknown { cause: "the writer of the partition stopped".into() })
+    }
+
+    fn end(&self, ending: Ending, last: Option<Decided>) -> Result<Transacted, EngineError> {
+        match (ending, last) {
+            (Ending::Kept, Some(Decided::Wrote(version))) => Ok(Transacted::Applied(version)),
+            (Ending::Kept, Some(Decided::LookedAtChanges(transacted))) => Ok(transacted),
+            (Ending::Unknown(cause), Some(Decided::Wrote(_))) => {
+                self.counters.unknown_outcomes.add(1);
+                Err(EngineError::OutcomeUnknown { cause: cause.into() })
+            }
+            (Ending::Conflict(attempts), _) => Err(EngineError::Conflict { attempts }),
+            (Ending::NotDone(cause) | Ending::Unknown(cause), _) => {
+                tracing::warn!(%cause, "the cluster did not do what it was asked");
+                Err(EngineError::Unavailable { reason: "the cluster does not answer" })
+            }
+            (Ending::Kept, _) => unreachable!("only who has decided and waits is told that it was kept"),
+        }
+    }
+
+    /// Joins the lane, and starts it if nobody is in it.
+    fn enter(self: &Arc<Self>, partition: Partition, writer: Writer) -> Result<(), EngineError> {
+        let mut lanes = self.lanes.lock();
+        if let Some(waiting) = lanes.get_mut(&partition) {
+            if waiting.len() >= WAITING_TRANSACTIONS_MAX {
+                return Err(EngineError::Unavailable { reason: "too many writers wait for one partition" });
+            }
+            waiting.push_back(writer);
+            return Ok(());
+        }
+        lanes.insert(partition.clone(), VecDeque::from([writer]));
+        drop(lanes);
+        tokio::spawn(run(Lane { core: self.clone(), partition, has_left: false }));
+        Ok(())
+    }
+
+    /// Whether any writer is under way.
+    pub fn is_idle(&self) -> bool {
+        self.lanes.lock().is_empty()
+    }
+}
+
+impl Lanes {
+    /// Nothing under the lock can panic halfway, so what is behind a poisoned one is whole.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Partition, VecDeque<Writer>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The writers of the next round; without any the lane is gone.
+    fn next_round(&self, partition: &Partition) -> Option<Vec<Writer>> {
+        let mut lanes = self.lock();
+        let waiting = lanes.get_mut(partition)?;
+        let (mut round, mut rows) = (Vec::new(), 0);
+        while let Some(writer) = waiting.front() {
+            rows += writer.keys.len();
+            if !round.is_empty() && (round.len() >= ROUND_TRANSACTIONS_MAX || rows > ROUND_ROWS_MAX) {
+                break;
+            }
+            round.extend(waiting.pop_front());
+        }
+        if round.is_empty() {
+            lanes.remove(partition);
+            return None;
+        }
+        Some(round)
+    }
+
+    /// Puts writers back to the front of their lane, in their order.
+    fn put_back(&self, partition: &Partition, writers: Vec<Writer>) {
+        if let Some(waiting) = self.lock().get_mut(partition) {
+            writers.into_iter().rev().for_each(|writer| waiting.push_front(writer));
+        }
+    }
+}
+
+/// A lane at work.
+struct Lane {
+    core: Arc<Core>,
+    partition: Partition,
+    /// Whether it has left the list. A new lane of the partition may be in it since.
+    has_left: bool,
+}
+
+impl Drop for Lane {
+    /// If it should panic, those that wait are told by its end.
+    fn drop(&mut self) {
+        if !self.has_left {
+            self.core.lanes.lock().remove(&self.partition);
+        }
+    }
+}
+
+async fn run(mut lane: Lane) {
+    while let Some(writers) = lane.core.lanes.next_round(&lane.partition) {
+        let (in_time, late): (Vec<Writer>, Vec<Writer>) =
+            writers.into_iter().partition(|writer| writer.entered.elapsed() < CALL_TIME_MAX);
+        tell(&late, &Ending::NotDone("waited too long for its turn".to_owned()));
+        lane.round(in_time).await;
+    }
+    lane.has_left = true;
+}
+
+impl Lane {
+    /// Runs one round to its end, however often other servers come between.
+    async fn round(&self, mut writers: Vec<Writer>) {
+        let mut patience = Patience::new();
+        for attempts in 1.. {
+            writers.retain(|writer| !writer.turns.is_closed());
+            if writers.is_empty() {
+                return;
+            }
+            let view = match self.read(&writers, &mut patience).await {
+                Ok(view) => Arc::new(Mutex::new(view)),
+                Err(trouble) => return tell(&writers, &Ending::NotDone(trouble.into_cause().to_string())),
+            };
+            writers = self.decide(&view, writers).await;
+            let view = std::mem::take(&mut *lock(&view));
+            match self.commit(&view, &mut patience).await {
+                Committed::Kept => return tell(&writers, &Ending::Kept),
+                Committed::NotDone(cause) => return tell(&writers, &Ending::NotDone(cause.to_string())),
+                Committed::Unknown(cause) => return tell(&writers, &Ending::Unknown(cause.to_string())),
+                Committed::Lost => {
+                    self.core.counters.conflicts.add(1);
+                    if !patience.wait().await {
+                        return tell(&writers, &Ending::Conflict(attempts));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read(&self, writers: &[Writer], patience: &mut Patience) -> Result<View, Trouble> {
+        let mut keys: Vec<Bytes> = writers.iter().flat_map(|writer| writer.keys.iter().cloned()).collect();
+        keys.sort();
+        keys.dedup();
+        let (head, rows) = self.core.read_rows(&self.partition, &keys, patience).await?;
+        Ok(View::new(head, rows))
+    }
+
+    /// Lets the writers decide in turn. Gives those that have; whoever does not fit any more waits for the next round.
+    async fn decide(&self, view: &Arc<Mutex<View>>, writers: Vec<Writer>) -> Vec<Writer> {
+        let mut done = Vec::with_capacity(writers.len());
+        let mut writers = writers.into_iter();
+        while lock(view).bytes < ROUND_BYTES_MAX {
+            let Some(writer) = writers.next() else { break };
+            let (decided, answer) = oneshot::channel();
+            let turn = Turn::Decide { view: view.clone(), decided };
+            // No answer means that the writer has gone away without deciding.
+            if writer.turns.send(turn).is_ok() && answer.await.is_ok() {
+                done.push(writer);
+            }
+        }
+        self.core.lanes.put_back(&self.partition, writers.collect());
+        done
+    }
+
+    async fn commit(&self, view: &View, patience: &mut Patience) -> Committed {
+        let Some((tick, changes)) = view.changes() else { return Committed::Kept };
+        let has_rows = changes.iter().any(|(_, row)| row.is_some());
+        let (listing, life) = match view.head.listing {
+            Listing::Unlisted if !has_rows => (Listing::Unlisted, HeadLife::Expiring),
+            Listing::Unlisted => {
+                // The entry first: a partition with rows that no scan finds would be lost data.
+                if let Err(trouble) = self.core.list(&self.partition, tick, patience).await {
+                    return Committed::NotDone(trouble.into_cause());
+                }
+                (Listing::Listed(tick), HeadLife::Lasting)
+            }
+            listed @ Listing::Listed(_) => (listed, HeadLife::Lasting),
+        };
+        let attempt = Attempt { tick, id: fresh_id() };
+        let after = view.head.after(attempt, listing);
+        let (partition, before, changes) = (&self.partition, &view.head, changes.as_slice());
+        let commit = Commit { partition, before, after: &after, attempt, life, changes };
+        let committed = self.core.commit(&commit, patience).await;
+        if changes.iter().any(|(_, row)| row.is_none()) {
+            self.core.candidates.note(&self.partition);
+        }
+        committed
+    }
+}
+
+fn tell(writers: &[Writer], ending: &Ending) {
+    for writer in writers {
+        // Whoever has gone away needs no answer.
+        let _ = writer.turns.send(Turn::End(ending.clone()));
+    }
+}
+
+/// A number that no other attempt has.
+pub(crate) fn fresh_id() -> u64 {
+    getrandom::u64().expect("the system has a source of chance")
+}
+
+/// A `decide` that panics has changed nothing, so the view behind a poisoned lock is whole.
+fn lock(view: &Mutex<View>) -> MutexGuard<'_, View> {
+    view.lock().unwrap_or_else(PoisonError::into_inner)
+}

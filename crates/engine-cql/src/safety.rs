@@ -1,0 +1,102 @@
+//! What a cluster must be like for the promises to hold, checked on every node that answers.
+//!
+//! - `paxos_variant: v2`: the first variant is not linearizable while nodes join or leave.
+//! - `commitlog_sync: batch` or `group`: the default acknowledges before it syncs, so a power cut takes acknowledged
+//!   writes, and promises of the protocol with them.
+
+use std::sync::Arc;
+
+use scylla::client::session::Session;
+use scylla::cluster::Node;
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::statement::{Consistency, Statement};
+
+use crate::engine::ConnectError;
+
+const PAXOS_VARIANT: &str = "paxos_variant";
+const COMMITLOG_SYNC: &str = "commitlog_sync";
+
+/// Refuses a cluster with a node whose settings are unsafe.
+pub(crate) async fn check(session: &Session, keyspace: &str) -> Result<(), ConnectError> {
+    for node in session.get_cluster_state().get_nodes_info() {
+        let mut found = Vec::new();
+        for name in [PAXOS_VARIANT, COMMITLOG_SYNC] {
+            match setting(session, node, name).await {
+                Ok(value) => found.push((name, value)),
+                Err(error) => {
+                    tracing::warn!(node = %node.address, %error, "settings of a node cannot be checked");
+                    break;
+                }
+            }
+        }
+        for (name, value) in found {
+            if let Some(reason) = objection(name, value.as_deref()) {
+                return Err(ConnectError::Refused(format!("{reason} (node={})", node.address)));
+            }
+        }
+    }
+    warn_of_few_copies(session, keyspace).await;
+    Ok(())
+}
+
+/// What is wrong with the value of a setting. A cluster that does not tell its settings is not Cassandra, and syncs
+/// conditional writes in any case.
+fn objection(name: &str, value: Option<&str>) -> Option<String> {
+    match (name, value) {
+        (_, None) => None,
+        (PAXOS_VARIANT, Some("v2")) | (COMMITLOG_SYNC, Some("batch" | "group")) => None,
+        (PAXOS_VARIANT, Some(value)) => Some(format!(
+            "paxos_variant is {value}, with which writes can be lost while nodes join or leave: set it to v2 in cassandra.yaml"
+        )),
+        (_, Some(value)) => Some(format!(
+            "commitlog_sync is {value}, which acknowledges writes that a power cut takes: set it to batch or group in cassandra.yaml"
+        )),
+    }
+}
+
+/// The value of a setting on one node.
+async fn setting(
+    session: &Session,
+    node: &Arc<Node>,
+    name: &str,
+) -> Result<Option<String>, Box<dyn std::error::Error + Send + Sync>> {
+    let mut select = Statement::new("SELECT value FROM system_views.settings WHERE name = ?");
+    select.set_consistency(Consistency::One);
+    select.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(
+        NodeIdentifier::Node(node.clone()),
+        None,
+    )));
+    let found = session.query_unpaged(select, (name,)).await?.into_rows_result()?;
+    Ok(found.maybe_first_row::<(Option<String>,)>()?.and_then(|(value,)| value))
+}
+
+async fn warn_of_few_copies(session: &Session, keyspace: &str) {
+    let select = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let Ok(found) = session.query_unpaged(select, (keyspace,)).await else { return };
+    let Ok(found) = found.into_rows_result() else { return };
+    type Replication = std::collections::HashMap<String, String>;
+    let Ok(Some((replication,))) = found.maybe_first_row::<(Replication,)>() else { return };
+    let copies: u32 = replication.values().filter_map(|copies| copies.parse::<u32>().ok()).sum();
+    if copies < 3 {
+        tracing::warn!(copies, "fewer than three copies: the loss of one node stops writes or loses data");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_settings_that_keep_acknowledged_writes_are_accepted() {
+        for (name, value, is_safe) in [
+            (PAXOS_VARIANT, "v2", true),
+            (PAXOS_VARIANT, "v1", false),
+            (PAXOS_VARIANT, "v1_without_linearizable_reads", false),
+            (COMMITLOG_SYNC, "batch", true),
+            (COMMITLOG_SYNC, "group", true),
+            (COMMITLOG_SYNC, "periodic", false),
+        ] {
+            assert_eq!(objection(name, Some(value)).is_none(), is_safe, "{name}={value}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The tables, made and checked by version.
+//!
+//! Only `init` changes the schema, when an operator asks for it, because two servers that do so at once can leave a
+//! cluster that disagrees with itself. Running it twice changes nothing.
+
+use scylla::client::session::Session;
+use scylla::statement::{Consistency, Statement};
+
+use crate::engine::{ConnectError, connect};
+use crate::settings::{ClusterSettings, CqlSettings};
+
+/// The version of the tables that this program understands.
+const SCHEMA_VERSION: &str = "1";
+const VERSION: &str = "schema-version";
+const LEASE_MS: &str = "lease-ms";
+
+/// `row`: rows by space, partition and key. A key is one byte and the row bytes, so that the head of the partition
+/// comes before all of them. `tick` belongs to the partition, so that every page of a scan tells it.
+///
+/// `directory`: the partitions of a space in order, spread over shards. Written without conditions.
+const TABLES: [&str; 3] = [
+    "CREATE TABLE IF NOT EXISTS about (name text PRIMARY KEY, value text)",
+    "CREATE TABLE IF NOT EXISTS row (
+       space blob, part blob, key blob,
+       tick bigint STATIC, recent blob, listed bigint,
+       version bigint, body blob,
+       PRIMARY KEY ((space, part), key))",
+    "CREATE TABLE IF NOT EXISTS directory (
+       space blob, shard smallint, part blob, generation bigint,
+       PRIMARY KEY ((space, shard), part, generation))",
+];
+
+/// Makes the keyspace and its tables, as far as they are not there.
+pub async fn init(settings: &CqlSettings, cluster: &ClusterSettings) -> Result<(), ConnectError> {
+    check_name(&settings.keyspace)?;
+    let copies: Vec<String> =
+        cluster.replication.iter().map(|(center, copies)| format!("'{center}': {copies}")).collect();
+    if copies.is_empty() || cluster.replication.iter().any(|(center, _)| center.contains('\'')) {
+        return Err(ConnectError::Refused("say how many copies each data centre keeps".to_owned()));
+    }
+    let session = connect(settings).await?;
+    let keyspace = format!(
+        "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = {{'class': 'NetworkTopologyStrategy', {}}}",
+        settings.keyspace,
+        copies.join(", ")
+    );
+    session.query_unpaged(keyspace, ()).await.map_err(ConnectError::failed)?;
+    session.use_keyspace(&settings.keyspace, false).await.map_err(ConnectError::failed)?;
+    for table in TABLES {
+        session.query_unpaged(table, ()).await.map_err(ConnectError::failed)?;
+    }
+    let lease_ms = cluster.lease.as_millis().to_string();
+    for (name, value) in [(VERSION, SCHEMA_VERSION), (LEASE_MS, &lease_ms)] {
+        let insert = "INSERT INTO about (name, value) VALUES (?, ?) IF NOT EXISTS";
+        session.query_unpaged(insert, (name, value)).await.map_err(ConnectError::failed)?;
+    }
+    check(&session).await.map(|_| ())
+}
+
+/// Checks the version of the tables and gives what was chosen when they were made.
+pub(crate) async fn check(session: &Session) -> Result<std::time::Duration, ConnectError> {
+    let version = about(session, VERSION).await?;
+    if version.as_deref() != Some(SCHEMA_VERSION) {
+        return Err(ConnectError::Refused(format!(
+            "the tables are of version {} and this server knows version {SCHEMA_VERSION}",
+            version.as_deref().unwrap_or("none")
+        )));
+    }
+    let lease = about(session, LEASE_MS).await?;
+    let lease = lease.and_then(|lease| lease.parse().ok()).filter(|lease| *lease > 0);
+    let lease = lease.ok_or_else(|| ConnectError::Refused("the tables do not tell the lease".to_owned()))?;
+    Ok(std::time::Duration::from_millis(lease))
+}
+
+async fn about(session: &Session, name: &str) -> Result<Option<String>, ConnectError> {
+    let mut select = Statement::new("SELECT value FROM about WHERE name = ?");
+    select.set_consistency(Consistency::Serial);
+    let found = session.query_unpaged(select, (name,)).await.map_err(|error| {
+        ConnectError::Refused(format!("the tables are not there: run `tavola cluster init` first ({error})"))
+    })?;
+    let found = found.into_rows_result().map_err(ConnectError::failed)?;
+    let row = found.maybe_first_row::<(String,)>().map_err(ConnectError::failed)?;
+    Ok(row.map(|(value,)| value))
+}
+
+/// A keyspace is named in statements, so its name is a plain word.
+pub(crate) fn check_name(keyspace: &str) -> Result<(), ConnectError> {
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
+    let starts_well = keyspace.starts_with(|letter: char| letter.is_ascii_lowercase());
+    if starts_well && keyspace.len() <= 48 && keyspace.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(ConnectError::Refused(format!(
+        "a keyspace is named by up to 48 lower-case letters, digits and underscores (name={keyspace})"
+    )))
+}

@@ -1,0 +1,88 @@
+//! What an operator can choose, and the bounds that follow.
+
+use std::time::Duration;
+
+/// How to reach the cluster.
+#[derive(Clone, Debug)]
+pub struct CqlSettings {
+    /// Some nodes of the cluster, `host:port`; the others are found through them.
+    pub nodes: Vec<String>,
+    /// The keyspace that holds everything.
+    pub keyspace: String,
+    /// Who to be for the cluster, where it asks.
+    pub login: Option<Login>,
+}
+
+impl CqlSettings {
+    /// The defaults.
+    pub fn new(nodes: Vec<String>) -> Self {
+        Self { nodes, keyspace: "tavola".to_owned(), login: None }
+    }
+}
+
+/// A user of the cluster. `Debug` does not show the password.
+#[derive(Clone)]
+pub struct Login {
+    /// Name.
+    pub user: String,
+    /// Password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// What is chosen once, when the schema is made, and holds for all servers.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    /// Copies by data centre, as `NetworkTopologyStrategy` takes them.
+    pub replication: Vec<(String, u32)>,
+    /// For how long a server may take it that a space still exists without looking. Dropping one takes that long.
+    pub lease: Duration,
+}
+
+/// How long one request to the cluster may take. Longer than the cluster's own time-outs, so that it is mostly the
+/// cluster that says what has happened.
+pub(crate) const REQUEST_TIME_MAX: Duration = Duration::from_secs(4);
+/// How long a call of the contract goes on trying before it gives up.
+pub(crate) const CALL_TIME_MAX: Duration = Duration::from_secs(12);
+/// How long a connection may be silent before its node is taken for gone.
+pub(crate) const SILENCE_TIME_MAX: Duration = Duration::from_secs(2);
+/// The first wait before something is tried again; it doubles.
+pub(crate) const BACKOFF_MIN: Duration = Duration::from_millis(2);
+/// The longest wait before something is tried again.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_millis(200);
+/// Transactions that are decided and committed together at most.
+pub(crate) const ROUND_TRANSACTIONS_MAX: usize = 128;
+/// Rows that one round reads, unless a single transaction asks for more.
+pub(crate) const ROUND_ROWS_MAX: usize = 512;
+/// Bytes written in a round after which the rest of it waits for the next.
+pub(crate) const ROUND_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Bytes that one transaction may write. The cluster takes 16 MiB (`max_mutation_size`), keys and framing included,
+/// and answers more with a time-out.
+pub(crate) const TRANSACTION_BYTES_MAX: usize = 12 * 1024 * 1024;
+/// Transactions that may wait in one partition; more are refused.
+pub(crate) const WAITING_TRANSACTIONS_MAX: usize = 4096;
+/// Rows in the first page of a scan, and at most.
+pub(crate) const PAGE_ROWS_MIN: i32 = 64;
+/// Rows in a page of a scan at most.
+pub(crate) const PAGE_ROWS_MAX: i32 = 1000;
+/// Bytes that a page of a scan aims at.
+pub(crate) const PAGE_BYTES_AIM: usize = 1024 * 1024;
+/// Rows of one partition that a scan holds back until it knows that they are one snapshot.
+pub(crate) const SNAPSHOT_ROWS_MAX: usize = 4096;
+/// Bytes of one partition that a scan holds back until it knows that they are one snapshot.
+pub(crate) const SNAPSHOT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Partitions that a scan reads ahead.
+pub(crate) const PARTITIONS_AHEAD: usize = 8;
+/// Shards of the directory of a space. Part of the stored form: it cannot change without a new schema version.
+pub(crate) const DIRECTORY_SHARDS: i16 = 16;
+/// Partitions that a scan first asks of each shard, and at most.
+pub(crate) const DIRECTORY_PAGE_MIN: i32 = 16;
+/// Partitions that a scan asks of each shard at most.
+pub(crate) const DIRECTORY_PAGE_MAX: i32 = 512;
+/// Partitions into which the list of spaces is spread. Part of the stored form.
+pub(crate) const REGISTRY_BUCKETS: u8 = 16;

@@ -1,0 +1,148 @@
+//! A partition as one round of its writers sees it: what was read, and what those before have changed.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tavola_engine::{Change, Decide, Decision, StoredRow, Transacted};
+use tavola_model::DateTime;
+
+use crate::head::Head;
+use crate::settings::TRANSACTION_BYTES_MAX;
+use crate::store::RowChange;
+
+/// Rows of a partition while a round decides.
+#[derive(Default)]
+pub(crate) struct View {
+    /// The head as it was read.
+    pub head: Head,
+    rows: BTreeMap<Bytes, Slot>,
+    /// The highest version given in this round or before it.
+    last_tick: u64,
+    /// Bytes that the round writes so far.
+    pub bytes: usize,
+}
+
+struct Slot {
+    row: Option<StoredRow>,
+    is_changed: bool,
+}
+
+/// What one transaction came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decided {
+    /// It has changed rows.
+    Wrote(DateTime),
+    /// It changes nothing, and its answer rests on changes that are not kept yet.
+    LookedAtChanges(Transacted),
+    /// It changes nothing, and its answer rests on what was read.
+    Looked(Transacted),
+    /// It would write more than the cluster takes.
+    TooLarge(usize),
+}
+
+impl View {
+    pub fn new(head: Head, found: Vec<(Bytes, StoredRow)>) -> Self {
+        let last_tick = head.tick.unwrap_or(0);
+        let slot = |(key, row)| (key, Slot { row: Some(row), is_changed: false });
+        Self { head, rows: found.into_iter().map(slot).collect(), last_tick, bytes: 0 }
+    }
+
+    /// Lets one transaction choose and keeps its changes here. All in one go, so that a caller that goes away has
+    /// either chosen or not.
+    pub fn decide(&mut self, now: DateTime, keys: &[Bytes], decide: &mut Decide<'_>) -> Decided {
+        let tick = now.ticks().max(self.last_tick + 1);
+        let version = DateTime::from_ticks(tick).expect("the clock is not at the end of year 9999");
+        let slots = keys.iter().map(|key| self.rows.get(key));
+        let found: Vec<Option<StoredRow>> = slots.clone().map(|slot| slot?.row.clone()).collect();
+        let saw_changes = slots.flatten().any(|slot| slot.is_changed);
+        let (transacted, changes) = match decide(version, &found) {
+            Decision::Apply(changes) => (Transacted::Applied(version), changes),
+            Decision::Refuse => (Transacted::Refused, Vec::new()),
+        };
+        if changes.is_empty() {
+            let looked = if saw_changes { Decided::LookedAtChanges } else { Decided::Looked };
+            return looked(transacted);
+        }
+        let bytes = changes.iter().map(|change| bytes_of(change, keys)).sum();
+        if bytes > TRANSACTION_BYTES_MAX {
+            return Decided::TooLarge(bytes);
+        }
+        for change in changes {
+            let (place, row) = match change {
+                Change::Put { place, body } => (place, Some(StoredRow { version, body })),
+                Change::Delete { place } => (place, None),
+            };
+            self.rows.insert(keys[place].clone(), Slot { row, is_changed: true });
+        }
+        self.last_tick = tick;
+        self.bytes += bytes;
+        Decided::Wrote(version)
+    }
+
+    /// What the round changes, each row once, and the tick of its last transaction; `None` for nothing.
+    pub fn changes(&self) -> Option<(u64, Vec<RowChange<'_>>)> {
+        let changed = self.rows.iter().filter(|(_, slot)| slot.is_changed);
+        let changes: Vec<_> = changed.map(|(key, slot)| (key, slot.row.as_ref())).collect();
+        (!changes.is_empty()).then_some((self.last_tick, changes))
+    }
+}
+
+fn bytes_of(change: &Change, keys: &[Bytes]) -> usize {
+    match change {
+        Change::Put { place, body } => keys[*place].len() + body.len(),
+        Change::Delete { place } => keys[*place].len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::head::{Attempt, Listing};
+
+    fn at(ticks: u64) -> DateTime {
+        DateTime::from_ticks(ticks).unwrap()
+    }
+
+    fn put(body: &'static str) -> impl FnMut(DateTime, &[Option<StoredRow>]) -> Decision + Send {
+        move |_, _| Decision::Apply(vec![Change::Put { place: 0, body: Bytes::from(body) }])
+    }
+
+    fn view() -> View {
+        let head = Head::default().after(Attempt { tick: 100, id: 1 }, Listing::Listed(100));
+        View::new(head, vec![(Bytes::from("a"), StoredRow { version: at(100), body: Bytes::from("old") })])
+    }
+
+    #[test]
+    fn each_transaction_sees_what_those_before_it_did_and_gets_a_later_version() {
+        let (mut view, keys) = (view(), [Bytes::from("a")]);
+        assert_eq!(view.decide(at(50), &keys, &mut put("one")), Decided::Wrote(at(101)));
+        let mut seen = None;
+        let mut look = |_, found: &[Option<StoredRow>]| {
+            seen = found[0].clone();
+            Decision::Refuse
+        };
+        assert_eq!(view.decide(at(50), &keys, &mut look), Decided::LookedAtChanges(Transacted::Refused));
+        assert_eq!(seen, Some(StoredRow { version: at(101), body: Bytes::from("one") }));
+        assert_eq!(view.decide(at(200), &keys, &mut put("two")), Decided::Wrote(at(200)));
+        let (tick, changes) = view.changes().unwrap();
+        assert_eq!((tick, changes.len()), (200, 1));
+        assert_eq!(changes[0].1.unwrap().body, "two");
+    }
+
+    #[test]
+    fn what_changes_nothing_leaves_nothing_to_commit() {
+        let (mut view, keys) = (view(), [Bytes::from("a")]);
+        let decided = view.decide(at(500), &keys, &mut |_, _| Decision::Apply(vec![]));
+        assert_eq!(decided, Decided::Looked(Transacted::Applied(at(500))));
+        assert!(view.changes().is_none());
+    }
+
+    #[test]
+    fn a_transaction_that_is_too_large_changes_nothing() {
+        let (mut view, keys) = (view(), [Bytes::from("a")]);
+        let body = Bytes::from(vec![0; TRANSACTION_BYTES_MAX]);
+        let mut large = |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+        assert_eq!(view.decide(at(500), &keys, &mut large), Decided::TooLarge(TRANSACTION_BYTES_MAX + 1));
+        assert!(view.changes().is_none());
+    }
+}
