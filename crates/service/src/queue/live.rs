@@ -76,6 +76,8 @@ struct Ready {
     waiting: VecDeque<Place>,
     /// Messages whose transactions are under way.
     claimed: HashSet<MessageId>,
+    /// Those that were claimed at any time since the last look began: it may have seen them where they were before.
+    claimed_since_look: HashSet<MessageId>,
     /// The last look, until someone raises the head by it.
     looked: Option<Looked>,
 }
@@ -123,12 +125,12 @@ impl LiveQueue {
         if let Some(claim) = self.claim_if_enough(count) {
             return Ok(claim);
         }
-        let claimed = self.lock().claimed.len();
-        let seen = look(engine, space, self.clock.now(clock), READY_MAX + claimed, WhenFull::GoOn).await?;
+        let max = READY_MAX + self.begin_look();
+        let seen = look(engine, space, self.clock.now(clock), max, WhenFull::GoOn).await?;
         let mut ready = self.lock();
-        let Ready { waiting, claimed, looked } = &mut *ready;
+        let Ready { waiting, claimed_since_look, looked, .. } = &mut *ready;
         let places = seen.places.into_iter().map(|(place, _)| place);
-        *waiting = places.filter(|place| !claimed.contains(&place.id)).collect();
+        *waiting = places.filter(|place| !claimed_since_look.contains(&place.id)).collect();
         *looked = Some(seen.looked);
         Ok(self.claim_first(&mut ready, count, seen.expired))
     }
@@ -136,6 +138,13 @@ impl LiveQueue {
     /// Forgets what waits: some of it turned out to be gone, so the next consumer looks again.
     pub fn forget_waiting(&self) {
         self.lock().waiting.clear();
+    }
+
+    /// Says how many messages are claimed as a look begins.
+    fn begin_look(&self) -> usize {
+        let mut ready = self.lock();
+        ready.claimed_since_look = ready.claimed.clone();
+        ready.claimed.len()
     }
 
     /// Claims `count` of those that wait, if there are so many.
@@ -148,6 +157,7 @@ impl LiveQueue {
         let count = count.min(ready.waiting.len());
         let places: Vec<Place> = ready.waiting.drain(..count).collect();
         ready.claimed.extend(places.iter().map(|place| place.id));
+        ready.claimed_since_look.extend(places.iter().map(|place| place.id));
         Claim { live: self.clone(), places, expired, looked: ready.looked.take() }
     }
 

@@ -11,7 +11,7 @@
 //!
 //! Invariant: the head of the state is not behind the place of any message. Whoever places a message lowers it
 //! if need be, in the same transaction. Whoever has looked from the head onward and seen the first message may
-//! raise it, up to the lowest place that was taken since the last time it was raised: that bound covers every
+//! raise it, up to the lowest place that was taken since the look before it counted: that bound covers every
 //! message placed after the look. Once there are no messages the head is at the end of time.
 
 use bytes::Bytes;
@@ -139,10 +139,10 @@ pub(super) struct State {
     pub count: u64,
     /// No message stands before this time.
     pub head: DateTime,
-    /// The lowest place taken since the head was last raised.
+    /// The lowest place taken since a look last counted.
     lowest: DateTime,
-    /// How often the head was raised.
-    raises: u64,
+    /// How many looks have counted. Two that began at the same number saw the same past: only one can count.
+    looks: u64,
     /// The latest time by which this queue was changed, so that its time goes on after a restart.
     pub time: DateTime,
 }
@@ -150,7 +150,7 @@ pub(super) struct State {
 impl State {
     /// The state of a queue to which nothing was ever put, which has no row.
     pub const NEW: State =
-        State { count: 0, head: DateTime::MAX, lowest: DateTime::MAX, raises: 0, time: DateTime::MIN };
+        State { count: 0, head: DateTime::MAX, lowest: DateTime::MAX, looks: 0, time: DateTime::MIN };
 
     /// A new message stands here.
     pub fn added(&mut self, place: Place) {
@@ -171,30 +171,31 @@ impl State {
         if self.count == 0 {
             self.head = DateTime::MAX;
             self.lowest = DateTime::MAX;
-            self.raises += 1;
+            self.looks += 1;
         }
     }
 
     /// Where a look that begins now begins.
     pub fn look(&self) -> Look {
-        Look { head: self.head, raises: self.raises }
+        Look { head: self.head, looks: self.looks }
     }
 
-    /// Raises the head after a look that saw no message before `first`. A look that is out of date raises
-    /// nothing.
+    /// Raises the head after a look that saw no message before `first`. A look that is out of date changes nothing.
+    ///
+    /// A place taken before the look holds the head down as well, as nothing tells it from one taken after. It does
+    /// so only once: the look counts even if the head stays, so the next one is held down by later places only.
     pub fn raise(&mut self, look: Look, first: DateTime) {
-        let to = first.min(self.lowest);
-        if self.raises == look.raises && to > self.head {
-            self.head = to;
+        if self.looks == look.looks {
+            self.head = self.head.max(first.min(self.lowest));
             self.lowest = DateTime::MAX;
-            self.raises += 1;
+            self.looks += 1;
         }
     }
 
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(41);
         out.push(VERSION);
-        for number in [self.count, self.head.ticks(), self.lowest.ticks(), self.raises, self.time.ticks()] {
+        for number in [self.count, self.head.ticks(), self.lowest.ticks(), self.looks, self.time.ticks()] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.into()
@@ -217,7 +218,7 @@ impl State {
             count: number(0)?,
             head: DateTime::from_ticks(number(1)?)?,
             lowest: DateTime::from_ticks(number(2)?)?,
-            raises: number(3)?,
+            looks: number(3)?,
             time: DateTime::from_ticks(number(4)?)?,
         };
         (body[0] == VERSION).then_some(state)
@@ -228,7 +229,7 @@ impl State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub head: DateTime,
-    raises: u64,
+    looks: u64,
 }
 
 fn time(bytes: &[u8]) -> Option<DateTime> {
@@ -253,7 +254,7 @@ mod tests {
         assert_eq!(Place::of_row(&place(77).row()), Some(place(77)));
         let ticket = Ticket { inserted: at(1), expires: DateTime::MAX, dequeue_count: 3, changes: 4 };
         assert_eq!(Ticket::decode(space, &ticket.encode()).unwrap(), ticket);
-        let state = State { count: 1, head: at(2), lowest: at(3), raises: 4, time: at(5) };
+        let state = State { count: 1, head: at(2), lowest: at(3), looks: 4, time: at(5) };
         assert_eq!(State::decode(space, Some(&state.encode())).unwrap(), state);
         assert_eq!(decode_text(space, &encode_text("é")).unwrap(), "é");
     }
@@ -280,17 +281,30 @@ mod tests {
         assert_eq!(state.head, at(50));
         state.added(place(40));
         assert_eq!(state.head, at(40));
-        let look = state.look();
-        state.raise(look, at(45));
-        assert_eq!(state.head, at(40), "a message was placed at 40 since the last raise");
-        let mut raised = State { lowest: DateTime::MAX, ..state };
-        raised.raise(raised.look(), at(45));
-        assert_eq!(raised.head, at(45));
+        state.raise(state.look(), at(45));
+        assert_eq!(state.head, at(40), "a message was placed at 40 since the last look");
+        state.raise(state.look(), at(45));
+        assert_eq!(state.head, at(45), "no message was placed since the last look");
+    }
+
+    #[test]
+    fn the_head_stays_close_behind_consumers_while_producers_go_on() {
+        let mut state = State::NEW;
+        for time in 1..=100 {
+            state.added(place(time));
+        }
+        for time in 1..=90 {
+            let look = state.look();
+            state.added(place(100 + time));
+            state.raise(look, at(time));
+            state.placed(place(100_000 + time));
+            assert!(state.head.ticks() + 2 > time, "head {} behind {time}", state.head);
+        }
     }
 
     #[test]
     fn a_message_placed_after_the_look_holds_the_head_down() {
-        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, raises: 0, time: at(0) };
+        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, looks: 0, time: at(0) };
         let look = state.look();
         state.added(place(30));
         state.raise(look, at(60));
@@ -298,8 +312,8 @@ mod tests {
     }
 
     #[test]
-    fn a_look_from_before_another_raise_raises_nothing() {
-        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, raises: 0, time: at(0) };
+    fn of_two_looks_at_the_same_past_one_counts() {
+        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, looks: 0, time: at(0) };
         let (early, late) = (state.look(), state.look());
         state.added(place(30));
         state.raise(early, at(60));
