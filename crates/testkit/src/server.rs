@@ -18,7 +18,7 @@ pub struct ServerOptions {
     pub binary: Option<PathBuf>,
     /// Where it keeps its data.
     pub data: DataFolder,
-    /// Further arguments of `tavola serve`.
+    /// Further arguments of `tavola serve`. Ports are free ones unless told here.
     pub arguments: Vec<String>,
 }
 
@@ -66,7 +66,12 @@ impl TestServer {
         let folder = tempfile::Builder::new().prefix("tavola-test-").tempdir()?;
         let log = std::fs::File::create(folder.path().join("log"))?;
         let mut command = Command::new(&binary);
-        command.args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--queue-port", "0"]);
+        command.args(["serve", "--host", "127.0.0.1"]);
+        for port in ["--table-port", "--queue-port"] {
+            if !options.arguments.iter().any(|argument| argument == port) {
+                command.args([port, "0"]);
+            }
+        }
         command.arg("--ready-file");
         command.arg(folder.path().join("ready"));
         match &options.data {
