@@ -31,7 +31,8 @@ cargo xtask COMMAND
                           recorded exchanges of the real service; --write renews the list of differences,
                           --as-recorded leaves out what crates/xtask/src/repair.rs mends
   corpus queues [--write] the same of queues
-  sdk                     the official Python and JavaScript clients
+  sdk [python | javascript | go]
+                          the official clients, all or one; Go wants its compiler
   bench [--quick]         how fast the server is beside its floors and Azurite; not part of `test`
   cassandra up [--nodes N] | down | kill N | pause N | resume N
                           a real Cassandra on 127.0.0.1 to 127.0.0.3, for the cluster engine; down removes its data
@@ -53,7 +54,11 @@ fn main() -> ExitCode {
         ["corpus", "tables", "--as-recorded"] => vec![rust::SERVER, corpus::TABLES_AS_RECORDED],
         ["corpus", "queues"] => vec![rust::SERVER, corpus::QUEUES],
         ["corpus", "queues", "--write"] => vec![rust::SERVER, corpus::QUEUES_WRITE],
-        ["sdk"] => vec![rust::SERVER, sdk::PYTHON, sdk::JAVASCRIPT],
+        ["sdk"] => [&[rust::SERVER], sdk::ALL.as_slice()].concat(),
+        ["sdk", client] => match sdk::step(client) {
+            Some(step) => vec![rust::SERVER, step],
+            None => return usage(),
+        },
         ["bench"] => return bench::compare(&[]),
         ["bench", "--quick"] => return bench::compare(&["--quick"]),
         ["cassandra", rest @ ..] => {
@@ -63,12 +68,14 @@ fn main() -> ExitCode {
             });
         }
         ["crash"] => vec![rust::SERVER, crash::KILLS, crash::QUEUE_KILLS],
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     Run::new().all(&steps)
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
 }
 
 /// The whole test command: what is quick to fail comes first.
@@ -83,6 +90,7 @@ fn all_steps() -> Vec<Step> {
         corpus::QUEUES,
         sdk::PYTHON,
         sdk::JAVASCRIPT,
+        sdk::GO,
         crash::KILLS,
         crash::QUEUE_KILLS,
         deny::LICENCES,

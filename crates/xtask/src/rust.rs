@@ -57,7 +57,7 @@ fn count_tests(output: &str) -> Tally {
 }
 
 /// Of the output of all tests, what is not about one that passed.
-fn failing_part(output: &str) -> String {
+pub fn failing_part(output: &str) -> String {
     let dull = |line: &str| {
         line.is_empty()
             || (line.starts_with("test ") && line.ends_with(" ok"))

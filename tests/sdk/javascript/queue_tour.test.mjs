@@ -6,6 +6,7 @@ import { test } from "node:test";
 import {
   QueueClient, QueueSASPermissions, QueueServiceClient, StorageSharedKeyCredential, generateQueueSASQueryParameters,
 } from "@azure/storage-queue";
+import { scenario } from "./scenarios.mjs";
 
 const connectionString = process.env.TAVOLA_CONNECTION_STRING;
 const parts = Object.fromEntries(
@@ -30,7 +31,7 @@ async function withQueue(body) {
 const texts = (items) => items.map((one) => one.messageText);
 const refused = (code) => (error) => error.code === code || error.details?.errorCode === code;
 
-test("queues are created once, listed by page and deleted", async () => {
+scenario("queues are created once, listed by page and deleted", "queue-create queue-list queue-delete", async () => {
   const prefix = newName("list");
   for (let number = 0; number < 5; number++) {
     await service.createQueue(`${prefix}-${number}`, { metadata: { number: String(number) } });
@@ -48,7 +49,7 @@ test("queues are created once, listed by page and deleted", async () => {
   assert.equal(await service.getQueueClient(`${prefix}-0`).exists(), false);
 });
 
-test("messages are put, peeked at, got, updated and deleted", async () => {
+scenario("messages are put, peeked at, got, updated and deleted", "message-put message-peek message-get message-update message-delete message-dequeue-count message-receipts", async () => {
   await withQueue(async (queue) => {
     const sent = await queue.sendMessage("first <&> \u3688");
     assert.deepEqual(texts((await queue.peekMessages()).peekedMessageItems), ["first <&> \u3688"]);
@@ -66,7 +67,7 @@ test("messages are put, peeked at, got, updated and deleted", async () => {
   });
 });
 
-test("hidden messages come back, expired ones do not, and clearing leaves none", async () => {
+scenario("hidden messages come back, expired ones do not, and clearing leaves none", "message-visibility message-ttl message-clear", async () => {
   await withQueue(async (queue) => {
     await queue.sendMessage("back", { visibilityTimeout: 1 });
     await queue.sendMessage("gone", { messageTimeToLive: 1 });
@@ -80,7 +81,7 @@ test("hidden messages come back, expired ones do not, and clearing leaves none",
   });
 });
 
-test("sizes and options have their limits", async () => {
+scenario("sizes and options have their limits", "message-options queue-missing", async () => {
   await withQueue(async (queue) => {
     await queue.sendMessage("a".repeat(65536));
     await assert.rejects(queue.sendMessage("a".repeat(65537)), refused("RequestBodyTooLarge"));
@@ -91,7 +92,7 @@ test("sizes and options have their limits", async () => {
   });
 });
 
-test("metadata, access policies and tokens", async () => {
+scenario("metadata, access policies and tokens", "queue-metadata queue-sas queue-sas-policy", async () => {
   await withQueue(async (queue) => {
     await queue.setMetadata({ colour: "blue" });
     assert.deepEqual((await queue.getProperties()).metadata, { colour: "blue" });

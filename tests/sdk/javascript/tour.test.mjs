@@ -6,6 +6,7 @@ import {
   AzureNamedKeyCredential, AzureSASCredential, TableClient, TableServiceClient, TableTransaction, generateAccountSas,
   generateTableSas, odata,
 } from "@azure/data-tables";
+import { scenario } from "./scenarios.mjs";
 
 const connectionString = process.env.TAVOLA_CONNECTION_STRING;
 const parts = Object.fromEntries(
@@ -56,7 +57,7 @@ async function refused(call, statusCode, code) {
 }
 
 describe("tables", () => {
-  test("a created table is listed and a deleted one is not", async () => {
+  scenario("a created table is listed and a deleted one is not", "table-list table-delete", async () => {
     const name = newName("Listed");
     await service.createTable(name);
     assert.ok((await all(service.listTables())).some((table) => table.name === name));
@@ -64,7 +65,7 @@ describe("tables", () => {
     assert.ok(!(await all(service.listTables())).some((table) => table.name === name));
   });
 
-  test("creating twice and deleting twice is quiet in this client", async () => {
+  scenario("creating twice and deleting twice is quiet in this client", "table-create table-delete", async () => {
     const name = newName();
     await service.createTable(name);
     await service.createTable(name);
@@ -72,7 +73,7 @@ describe("tables", () => {
     await service.deleteTable(name);
   });
 
-  test("tables are filtered and come in pages", async () => {
+  scenario("tables are filtered and come in pages", "table-query", async () => {
     const prefix = newName("page");
     const names = ["a", "b", "c", "d", "e"].map((letter) => prefix + letter);
     for (const name of names) await service.createTable(name);
@@ -95,7 +96,7 @@ describe("tables", () => {
     await refused(() => service.createTable("a".repeat(64)), 400, "OutOfRangeInput");
   });
 
-  test("a missing table is told by every operation", async () => {
+  scenario("a missing table is told by every operation", "table-missing", async () => {
     const table = clientFor(newName());
     await refused(() => table.createEntity(entity("r")), 404, "TableNotFound");
     await refused(() => table.getEntity("p", "r"), 404, "TableNotFound");
@@ -106,7 +107,7 @@ describe("tables", () => {
 });
 
 describe("entities", () => {
-  test("insert, get, merge, replace, upsert and delete", () => withTable(async (table) => {
+  scenario("insert, get, merge, replace, upsert and delete", "entity-insert entity-get entity-merge entity-replace entity-upsert-merge entity-upsert-replace entity-delete", () => withTable(async (table) => {
     const { etag } = await table.createEntity(entity("r", { a: 1, b: 2 }));
     const found = await table.getEntity("p", "r");
     assert.equal(found.etag, etag);
@@ -129,14 +130,14 @@ describe("entities", () => {
     await refused(() => table.deleteEntity("p", "r"), 404, "ResourceNotFound");
   }));
 
-  test("inserting twice conflicts and updating nothing is not found", () => withTable(async (table) => {
+  scenario("inserting twice conflicts and updating nothing is not found", "entity-insert entity-missing", () => withTable(async (table) => {
     await table.createEntity(entity("r"));
     await refused(() => table.createEntity(entity("r")), 409, "EntityAlreadyExists");
     await refused(() => table.updateEntity(entity("gone"), "Merge"), 404, "ResourceNotFound");
     await refused(() => table.updateEntity(entity("gone"), "Replace"), 404, "ResourceNotFound");
   }));
 
-  test("a stale etag conflicts and a fresh one does not", () => withTable(async (table) => {
+  scenario("a stale etag conflicts and a fresh one does not", "entity-etag", () => withTable(async (table) => {
     const { etag: stale } = await table.createEntity(entity("r", { a: 1 }));
     let { etag: fresh } = await table.upsertEntity(entity("r", { a: 2 }));
     assert.notEqual(stale, fresh);
@@ -278,7 +279,7 @@ describe("queries", () => {
     await refused(() => query("int eq 'open"), 400, "InvalidInput");
   });
 
-  test("a projection gives the named properties only", async () => {
+  scenario("a projection gives the named properties only", "query-select", async () => {
     const [found] = await query("RowKey eq 'a'", { select: ["rowKey", "text"] });
     assert.deepEqual(plain(found), { rowKey: "a", text: "anna" });
     const one = await table.getEntity("p", "b", { queryOptions: { select: ["int", "flag"] } });
@@ -331,7 +332,7 @@ describe("transactions", () => {
     return [rowKey, rest];
   }));
 
-  test("every kind of write in one transaction", () => withTable(async (table) => {
+  scenario("every kind of write in one transaction", "batch-kinds", () => withTable(async (table) => {
     for (const row of ["update", "merge", "upsert", "delete"]) await table.createEntity(entity(row, { a: 1, b: 1 }));
     const transaction = new TableTransaction();
     transaction.createEntity(entity("create", { a: 2 }));
@@ -374,7 +375,7 @@ describe("transactions", () => {
     }));
   }
 
-  test("a hundred are the most and an entity comes once", () => withTable(async (table) => {
+  scenario("a hundred are the most and an entity comes once", "batch-hundred batch-duplicate", () => withTable(async (table) => {
     const actions = (count) => Array.from({ length: count }, (_, number) => ["upsert", entity(String(number)), "Merge"]);
     await table.submitTransaction(actions(100));
     await refused(() => table.submitTransaction(actions(101)), 400, "InvalidInput");
@@ -403,7 +404,7 @@ describe("service", () => {
     ]);
   }));
 
-  test("service properties are kept", async () => {
+  scenario("service properties are kept", "table-properties", async () => {
     const retentionPolicy = { enabled: true, days: 5 };
     const off = { enabled: false };
     try {
@@ -425,7 +426,7 @@ describe("service", () => {
     }
   });
 
-  test("statistics are on the secondary", async () => {
+  scenario("statistics are on the secondary", "table-statistics", async () => {
     const secondary = new TableServiceClient(`${endpoint}-secondary`, credential, options);
     const found = await secondary.getStatistics();
     assert.equal(found.geoReplication.status, "live");
@@ -433,12 +434,12 @@ describe("service", () => {
     await assert.rejects(() => service.getStatistics(), /InvalidQueryParameterValue/);
   });
 
-  test("a wrong key fails", async () => {
+  scenario("a wrong key fails", "table-shared-key", async () => {
     const wrong = new TableServiceClient(endpoint, new AzureNamedKeyCredential(parts.AccountName, "d3Jvbmc="), options);
     await refused(() => all(wrong.listTables()), 403, "AuthenticationFailed");
   });
 
-  test("a table token is held to permission, keys and time", () => withTable(async (table) => {
+  scenario("a table token is held to permission, keys and time", "table-sas", () => withTable(async (table) => {
     for (const row of ["1", "2", "3"]) await table.createEntity(entity(row));
     const sas = (limits) => clientFor(table.tableName, endpoint, new AzureSASCredential(
       generateTableSas(table.tableName, credential, { expiresOn: new Date(Date.now() + 3_600_000), ...limits })));
@@ -458,7 +459,7 @@ describe("service", () => {
     await refused(() => all(late.listEntities()), 403, "AuthenticationFailed");
   }));
 
-  test("an account token opens kinds of resources", () => withTable(async (table) => {
+  scenario("an account token opens kinds of resources", "table-sas-account", () => withTable(async (table) => {
     const token = generateAccountSas(credential, {
       expiresOn: new Date(Date.now() + 3_600_000), permissions: { query: true, add: true }, resourceTypes: "o", services: { table: true },
     });

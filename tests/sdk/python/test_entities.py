@@ -13,6 +13,7 @@ def entity(row="r", **properties):
     return {"PartitionKey": "p", "RowKey": row, **properties}
 
 
+@pytest.mark.scenario("entity-insert")
 def test_an_inserted_entity_comes_back_with_etag_and_timestamp(table):
     before = datetime.now(timezone.utc)
     answer = table.create_entity(entity(a=1, b="text"))
@@ -23,6 +24,7 @@ def test_an_inserted_entity_comes_back_with_etag_and_timestamp(table):
     assert abs((found.metadata["timestamp"] - before).total_seconds()) < 60
 
 
+@pytest.mark.scenario("entity-insert")
 def test_an_entity_is_inserted_once(table):
     table.create_entity(entity())
     with pytest.raises(ResourceExistsError) as error:
@@ -30,6 +32,7 @@ def test_an_entity_is_inserted_once(table):
     assert (error.value.status_code, code(error)) == (409, "EntityAlreadyExists")
 
 
+@pytest.mark.scenario("entity-merge", "entity-replace")
 def test_merge_keeps_what_it_does_not_name_and_replace_does_not(table):
     table.create_entity(entity(a=1, b=2))
     table.update_entity(entity(b=3), mode=UpdateMode.MERGE)
@@ -38,6 +41,7 @@ def test_merge_keeps_what_it_does_not_name_and_replace_does_not(table):
     assert dict(table.get_entity("p", "r")) == entity(c=4)
 
 
+@pytest.mark.scenario("entity-upsert-merge", "entity-upsert-replace")
 @pytest.mark.parametrize("mode", [UpdateMode.MERGE, UpdateMode.REPLACE])
 def test_upsert_inserts_or_updates(table, mode):
     table.upsert_entity(entity(a=1, b=2), mode=mode)
@@ -46,6 +50,7 @@ def test_upsert_inserts_or_updates(table, mode):
     assert dict(table.get_entity("p", "r")) == entity(a=3, **kept)
 
 
+@pytest.mark.scenario("entity-missing")
 @pytest.mark.parametrize("mode", [UpdateMode.MERGE, UpdateMode.REPLACE])
 def test_update_needs_an_entity(table, mode):
     with pytest.raises(ResourceNotFoundError) as error:
@@ -59,6 +64,7 @@ def test_a_merge_may_change_the_type_of_a_property(table):
     assert table.get_entity("p", "r")["a"] == "text"
 
 
+@pytest.mark.scenario("entity-delete", "entity-get")
 def test_a_deleted_entity_is_gone_and_deleting_it_again_is_quiet(table):
     table.create_entity(entity())
     table.delete_entity("p", "r")
@@ -76,6 +82,7 @@ def test_each_write_gives_a_new_etag(table):
     assert table.get_entity("p", "r").metadata["etag"] == etags[-1]
 
 
+@pytest.mark.scenario("entity-etag")
 @pytest.mark.parametrize("mode", [UpdateMode.MERGE, UpdateMode.REPLACE])
 def test_a_stale_etag_conflicts_and_a_fresh_one_does_not(table, mode):
     stale = table.create_entity(entity(a=1))["etag"]
@@ -89,6 +96,7 @@ def test_a_stale_etag_conflicts_and_a_fresh_one_does_not(table, mode):
     assert table.get_entity("p", "r")["a"] == 4
 
 
+@pytest.mark.scenario("entity-etag")
 def test_delete_holds_the_etag_too(table):
     stale = table.create_entity(entity(a=1))["etag"]
     fresh = table.upsert_entity(entity(a=2))["etag"]

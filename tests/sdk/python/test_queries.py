@@ -99,6 +99,7 @@ def test_parameters_are_quoted(table):
     assert list(table.query_entities("text eq @x", parameters={"x": "x' or RowKey eq 'r"})) == []
 
 
+@pytest.mark.scenario("query-select")
 def test_a_projection_gives_the_named_properties_only(three):
     found = list(three.query_entities("RowKey eq 'a'", select=["text", "int"]))
     assert [dict(one) for one in found] == [{"text": "anna", "int": -5}]
@@ -106,6 +107,7 @@ def test_a_projection_gives_the_named_properties_only(three):
     assert dict(one) == {"RowKey": "a", "flag": False}
 
 
+@pytest.mark.scenario("query-select")
 def test_a_projection_gives_nothing_for_what_an_entity_lacks(three):
     found = list(three.list_entities(select=["text", "missing"]))
     assert [one["text"] for one in found] == ["anna", "bert", "carl"]

@@ -39,6 +39,7 @@ def key_of(connection_string):
     return parts["AccountName"], parts["AccountKey"], parts["QueueEndpoint"]
 
 
+@pytest.mark.scenario("queue-create", "queue-list", "queue-delete")
 def test_queues_are_created_once_listed_by_page_and_deleted(queues):
     prefix = new_name("list")
     for number in range(5):
@@ -58,6 +59,7 @@ def test_queues_are_created_once_listed_by_page_and_deleted(queues):
     assert list(queues.list_queues(name_starts_with=prefix)) == []
 
 
+@pytest.mark.scenario("queue-metadata")
 def test_metadata_is_replaced_whole_and_counts_come_with_it(queue):
     queue.set_queue_metadata({"one": "1", "two": "2"})
     queue.set_queue_metadata({"three": "3"})
@@ -70,6 +72,7 @@ def test_metadata_is_replaced_whole_and_counts_come_with_it(queue):
     assert raised.value.error_code == "InvalidMetadata"
 
 
+@pytest.mark.scenario("message-put", "message-peek", "message-get", "message-update", "message-delete", "message-dequeue-count")
 def test_messages_are_put_peeked_at_got_updated_and_deleted(queue):
     sent = queue.send_message("first <&> \u3688", time_to_live=3600)
     assert sent.expires_on - sent.inserted_on == timedelta(hours=1)
@@ -90,6 +93,7 @@ def test_messages_are_put_peeked_at_got_updated_and_deleted(queue):
     assert raised.value.error_code == "MessageNotFound"
 
 
+@pytest.mark.scenario("message-visibility", "message-ttl")
 def test_hidden_messages_come_back_and_expired_ones_do_not(queue):
     queue.send_message("back", visibility_timeout=1)
     queue.send_message("gone", time_to_live=1)
@@ -100,6 +104,7 @@ def test_hidden_messages_come_back_and_expired_ones_do_not(queue):
     assert [one.content for one in queue.peek_messages(5)] == ["for ever", "back"]
 
 
+@pytest.mark.scenario("message-pages", "message-clear")
 def test_pages_of_messages_and_clearing(queue):
     for number in range(40):
         queue.send_message(str(number))
@@ -132,6 +137,7 @@ def test_encodings_and_sizes(queue, connection_string):
     assert raised.value.error_code == "InvalidXmlDocument"
 
 
+@pytest.mark.scenario("message-options", "queue-missing")
 def test_bad_options_are_refused(queue, queues):
     with pytest.raises(HttpResponseError) as raised:
         queue.send_message("a", visibility_timeout=10, time_to_live=7)
@@ -148,6 +154,7 @@ def test_bad_options_are_refused(queue, queues):
     assert raised.value.error_code == "QueueNotFound"
 
 
+@pytest.mark.scenario("queue-sas", "queue-sas-account")
 def test_shared_access_signatures_open_what_they_name(queue, connection_string):
     account, key, endpoint = key_of(connection_string)
     later = datetime.now(timezone.utc) + timedelta(hours=1)
@@ -173,6 +180,7 @@ def test_shared_access_signatures_open_what_they_name(queue, connection_string):
     assert raised.value.error_code == "AuthorizationResourceTypeMismatch"
 
 
+@pytest.mark.scenario("queue-sas-policy")
 def test_stored_policies(queue, connection_string):
     account, key, endpoint = key_of(connection_string)
     now = datetime.now(timezone.utc)
@@ -188,6 +196,7 @@ def test_stored_policies(queue, connection_string):
     assert raised.value.error_code == "AuthenticationFailed"
 
 
+@pytest.mark.scenario("queue-properties")
 def test_service_properties_are_those_of_queues(queues, service):
     rule = CorsRule(["http://example.com"], ["GET"], max_age_in_seconds=7)
     queues.set_service_properties(cors=[rule])

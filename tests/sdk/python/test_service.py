@@ -44,6 +44,7 @@ def test_five_policies_are_the_most(table):
     assert len(table.get_table_access_policy()) == 5
 
 
+@pytest.mark.scenario("table-properties")
 def test_service_properties_are_kept(service):
     retention = TableRetentionPolicy(enabled=True, days=5)
     cors = [TableCorsRule(["http://www.example.com"], ["GET", "PUT"], max_age_in_seconds=500,
@@ -79,6 +80,7 @@ def test_a_retention_of_more_than_a_year_is_refused(service):
     assert code(error) == "InvalidXmlDocument"
 
 
+@pytest.mark.scenario("table-statistics")
 def test_statistics_are_on_the_secondary(connection_string):
     endpoint, key = parts(connection_string)
     # Left to itself, the client puts the secondary in front of the account in the path and signs something else.
@@ -101,6 +103,7 @@ def test_the_secondary_reads_and_does_not_write(connection_string, table):
     assert "Write operations are not allowed" in error.value.response.text()
 
 
+@pytest.mark.scenario("table-shared-key")
 def test_a_wrong_key_fails(connection_string):
     endpoint, _ = parts(connection_string)
     wrong = AzureNamedKeyCredential("devstoreaccount1", "d3Jvbmcga2V5")
@@ -116,6 +119,7 @@ def sas_client(connection_string, table, **limits):
     return TableClient(endpoint, table.table_name, credential=AzureSasCredential(token), retry_total=0)
 
 
+@pytest.mark.scenario("table-sas")
 def test_a_token_opens_what_it_says(connection_string, table):
     table.create_entity({"PartitionKey": "p", "RowKey": "r", "a": 1})
     with sas_client(connection_string, table, permission=TableSasPermissions(read=True)) as client:
@@ -134,6 +138,7 @@ def test_a_token_opens_what_it_says(connection_string, table):
     assert len(list(table.list_entities())) == 1
 
 
+@pytest.mark.scenario("table-sas")
 def test_a_token_is_held_to_its_keys(connection_string, table):
     for row in "12345":
         table.create_entity({"PartitionKey": "p", "RowKey": row})
@@ -158,6 +163,7 @@ def test_a_token_is_held_to_its_keys(connection_string, table):
     assert len(list(table.list_entities())) == 5
 
 
+@pytest.mark.scenario("table-sas")
 def test_an_expired_token_fails(connection_string, table):
     past = datetime.now(UTC) - timedelta(minutes=1)
     with sas_client(connection_string, table, permission="r", expiry=past) as client:
@@ -166,6 +172,7 @@ def test_an_expired_token_fails(connection_string, table):
     assert code(error) == "AuthenticationFailed"
 
 
+@pytest.mark.scenario("table-sas-policy")
 def test_a_stored_policy_opens_and_its_removal_closes(connection_string, table):
     endpoint, key = parts(connection_string)
     table.create_entity({"PartitionKey": "p", "RowKey": "r"})
@@ -178,6 +185,7 @@ def test_a_stored_policy_opens_and_its_removal_closes(connection_string, table):
             list(client.list_entities())
 
 
+@pytest.mark.scenario("table-sas-account")
 def test_an_account_token_opens_kinds_of_resources(connection_string, table):
     endpoint, key = parts(connection_string)
     token = generate_account_sas(

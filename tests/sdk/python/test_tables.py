@@ -8,6 +8,7 @@ def names(tables):
     return [table.name for table in tables]
 
 
+@pytest.mark.scenario("table-list", "table-delete")
 def test_a_created_table_is_listed_and_a_deleted_one_is_not(service):
     name = new_name("Listed")
     service.create_table(name)
@@ -31,6 +32,7 @@ def test_a_table_keeps_the_case_of_its_creation_and_is_found_in_any_case(service
         service.delete_table(name.upper())
 
 
+@pytest.mark.scenario("table-create")
 def test_creating_a_table_twice_conflicts_unless_it_is_asked_for_if_absent(service, table):
     with pytest.raises(ResourceExistsError) as error:
         service.create_table(table.table_name)
@@ -39,11 +41,13 @@ def test_creating_a_table_twice_conflicts_unless_it_is_asked_for_if_absent(servi
     assert service.create_table_if_not_exists(table.table_name).table_name == table.table_name
 
 
+@pytest.mark.scenario("table-delete")
 def test_deleting_a_table_that_is_not_there_is_quiet(service):
     # The client swallows the 404.
     service.delete_table(new_name())
 
 
+@pytest.mark.scenario("table-query")
 def test_tables_are_filtered_by_name(service):
     prefix = new_name("flt")
     created = sorted(prefix + letter for letter in "abc")
@@ -59,6 +63,7 @@ def test_tables_are_filtered_by_name(service):
             service.delete_table(name)
 
 
+@pytest.mark.scenario("table-query")
 def test_tables_come_in_pages_of_the_size_that_was_asked_for(service):
     prefix = new_name("page")
     created = sorted(f"{prefix}{number:02}" for number in range(7))
@@ -93,6 +98,7 @@ def test_names_of_a_wrong_length_are_refused(service, name):
         service.create_table(name)
 
 
+@pytest.mark.scenario("table-missing")
 def test_everything_on_a_missing_table_says_so(service):
     client = service.get_table_client(new_name())
     for call in (

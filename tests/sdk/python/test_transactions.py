@@ -15,6 +15,7 @@ def state(table):
             for one in table.list_entities()}
 
 
+@pytest.mark.scenario("batch-kinds")
 def test_every_kind_of_write_in_one_transaction(table):
     for row in ("update", "merge", "upsert", "upmerge", "delete"):
         table.create_entity(entity(row, a=1, b=1))
@@ -36,6 +37,7 @@ def test_every_kind_of_write_in_one_transaction(table):
     assert found.metadata["etag"] == answers[0]["etag"]
 
 
+@pytest.mark.scenario("batch-hundred")
 def test_a_hundred_operations_are_the_most(table):
     table.submit_transaction([("create", entity(f"{number:03}")) for number in range(100)])
     assert len(state(table)) == 100
@@ -70,6 +72,7 @@ def test_one_failure_undoes_all_and_names_its_index(table, failure, index):
     assert state(table) == before
 
 
+@pytest.mark.scenario("batch-duplicate")
 def test_one_entity_twice_is_refused(table):
     with pytest.raises(TableTransactionError) as error:
         table.submit_transaction([("create", entity("a")), ("create", entity("b")), ("upsert", entity("a"))])
@@ -77,11 +80,13 @@ def test_one_entity_twice_is_refused(table):
     assert state(table) == {}
 
 
+@pytest.mark.scenario("batch-partitions")
 def test_two_partitions_are_refused_before_anything_is_sent(table):
     with pytest.raises(ValueError):
         table.submit_transaction([("create", entity("a")), ("create", {"PartitionKey": "q", "RowKey": "a"})])
 
 
+@pytest.mark.scenario("batch-table-missing")
 def test_a_missing_table_is_told(service):
     client = service.get_table_client(new_name())
     with pytest.raises((TableTransactionError, ResourceNotFoundError)) as error:
@@ -89,6 +94,7 @@ def test_a_missing_table_is_told(service):
     assert (error.value.status_code, code(error)) == (404, "TableNotFound")
 
 
+@pytest.mark.scenario("batch-too-large")
 def test_four_mebibytes_are_the_most(table):
     text = "x" * 30_000
     with pytest.raises((RequestTooLargeError, HttpResponseError)) as error:

@@ -1,0 +1,106 @@
+//! The official clients on their tour through the real server.
+//!
+//! Each has a folder under `tests/sdk` with pinned packages, which go into ignored folders or the cache of their
+//! tool. All read the same scenarios and values, and every scenario must be covered by every client.
+
+mod counts;
+mod scenarios;
+mod servers;
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::programs::{Finished, root, run};
+use crate::rust::failing_part;
+use crate::step::{Outcome, Server, Step, Tally};
+use scenarios::Scenarios;
+use servers::Servers;
+
+pub const PYTHON: Step = Step { name: "Python client", server: Server::Needed, run: python };
+pub const JAVASCRIPT: Step = Step { name: "JavaScript client", server: Server::Needed, run: javascript };
+pub const GO: Step = Step { name: "Go client", server: Server::Needed, run: go };
+
+/// All clients.
+pub const ALL: [Step; 3] = [PYTHON, JAVASCRIPT, GO];
+
+/// The step of a client, by the name of its folder.
+pub fn step(client: &str) -> Option<Step> {
+    let names = ["python", "javascript", "go"];
+    let (_, step) = names.into_iter().zip(ALL).find(|(name, _)| *name == client)?;
+    Some(step)
+}
+
+fn python() -> Outcome {
+    let folder = root().join("tests/sdk/python");
+    let environment = root().join("tests/sdk/.venv");
+    let program = environment.join("bin/python");
+    if !program.exists() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?.check()?;
+    }
+    let mut install = Command::new(&program);
+    install.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "-r"]);
+    run(install.arg(folder.join("requirements.txt")))?.check()?;
+
+    let mut command = Command::new(&program);
+    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]).arg(&folder);
+    tour("python", &mut command, counts::pytest)
+}
+
+fn javascript() -> Outcome {
+    let folder = root().join("tests/sdk/javascript");
+    let mut install = Command::new("npm");
+    install.arg("--prefix").arg(&folder).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+    if !is_installed(&folder) {
+        run(&mut install)?.check()?;
+    }
+    let mut command = Command::new("node");
+    command.args(["--test", "--test-reporter=tap"]);
+    command.args(
+        ["tour", "queue_tour", "shared_data", "access"].map(|name| folder.join(format!("{name}.test.mjs"))),
+    );
+    tour("javascript", &mut command, counts::tap)
+}
+
+/// npm leaves a copy of the lock file in what it has installed.
+fn is_installed(folder: &Path) -> bool {
+    let modified = |path: &str| folder.join(path).metadata().and_then(|metadata| metadata.modified()).ok();
+    match (modified("node_modules/.package-lock.json"), modified("package-lock.json")) {
+        (Some(installed), Some(locked)) => installed >= locked,
+        _ => false,
+    }
+}
+
+fn go() -> Outcome {
+    let mut command = Command::new("go");
+    command.arg("test").arg("-C").arg(root().join("tests/sdk/go")).args(["-v", "-count=1", "./..."]);
+    tour("go", &mut command, counts::go)
+}
+
+/// Runs a tour beside its servers, counts its tests and checks that no scenario was left out.
+fn tour(client: &str, command: &mut Command, count: fn(&str) -> Tally) -> Outcome {
+    let scenarios = Scenarios::read()?;
+    let covered_path = root().join("target").join(format!("sdk-{client}-{}", std::process::id()));
+    std::fs::write(&covered_path, "").map_err(|error| format!("{} ({error})", covered_path.display()))?;
+    let servers = Servers::start()?;
+    servers.tell(command);
+    command.env("TAVOLA_SCENARIOS", root().join(scenarios::PATH)).env("TAVOLA_COVERED", &covered_path);
+    let finished = run(command)?;
+    drop(servers);
+    let mut tally = counted(&finished, count(&finished.output))?;
+    let covered = std::fs::read_to_string(&covered_path).unwrap_or_default();
+    // A list that stays behind is only clutter in the target folder.
+    let _ = std::fs::remove_file(&covered_path);
+    scenarios.check(client, &covered, &mut tally);
+    Ok(tally)
+}
+
+/// The counts of a finished tour, which must have run something.
+fn counted(finished: &Finished, mut tally: Tally) -> Outcome {
+    if !finished.succeeded {
+        tally.failed = tally.failed.max(1);
+        tally.failures.push(failing_part(&finished.failure()));
+    } else if tally.passed == 0 {
+        return Err(format!("no test ran\n{}", finished.failure()));
+    }
+    Ok(tally)
+}

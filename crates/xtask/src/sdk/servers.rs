@@ -1,0 +1,85 @@
+//! The servers of a tour: one on free ports that speaks TLS too, and one on the well-known ports.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tavola_testkit::{ServerOptions, TestServer};
+
+use crate::programs::{root, run, server_binary};
+
+/// What `UseDevelopmentStorage=true` means.
+const QUEUE_PORT: u16 = 10_001;
+const TABLE_PORT: u16 = 10_002;
+
+/// How long to wait for the well-known ports. Another tour on this machine gives them back in a minute.
+const PORTS_WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// Servers that run as long as this lives.
+pub struct Servers {
+    main: TestServer,
+    /// Nothing asks it for its address: its ports are known to every client.
+    _development: TestServer,
+    secure_port: u16,
+    certificates: PathBuf,
+}
+
+impl Servers {
+    /// Starts both, with a fresh certificate of `tavola cert`.
+    pub fn start() -> Result<Self, String> {
+        let certificates = root().join("target").join(format!("sdk-tls-{}", std::process::id()));
+        run(Command::new(server_binary()).args(["cert", "--out"]).arg(&certificates))?.check()?;
+        let secure_port = free_port().map_err(|error| error.to_string())?;
+        let file = |name: &str| certificates.join(name).to_string_lossy().into_owned();
+        let (certificate, key) = (file("cert.pem"), file("key.pem"));
+        let port = secure_port.to_string();
+        let arguments = ["--tls-cert", &certificate, "--tls-key", &key, "--table-tls-port", &port];
+        Ok(Self { main: start(&arguments)?, _development: start_development()?, secure_port, certificates })
+    }
+
+    /// Tells a tour where its servers are.
+    pub fn tell(&self, tour: &mut Command) {
+        let certificate = self.certificates.join("cert.pem");
+        let secure_endpoint = format!("https://127.0.0.1:{}/devstoreaccount1", self.secure_port);
+        tour.env("TAVOLA_CONNECTION_STRING", self.main.connection_string())
+            .env("TAVOLA_TLS_ENDPOINT", secure_endpoint)
+            .env("TAVOLA_BIN", server_binary())
+            .env("TAVOLA_CA_FILE", &certificate)
+            .env("NODE_EXTRA_CA_CERTS", &certificate);
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        // A certificate that stays behind is only clutter in the target folder.
+        let _ = std::fs::remove_dir_all(Path::new(&self.certificates));
+    }
+}
+
+fn start(arguments: &[&str]) -> Result<TestServer, String> {
+    let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    let options = ServerOptions { binary: Some(server_binary()), arguments, ..ServerOptions::default() };
+    TestServer::start_with(&options).map_err(|error| error.to_string())
+}
+
+fn start_development() -> Result<TestServer, String> {
+    let deadline = Instant::now() + PORTS_WAIT_MAX;
+    for port in [QUEUE_PORT, TABLE_PORT] {
+        while TcpListener::bind(("127.0.0.1", port)).is_err() {
+            if Instant::now() > deadline {
+                return Err(format!(
+                    "port {port} is taken, and UseDevelopmentStorage=true means ports {QUEUE_PORT} and \
+                     {TABLE_PORT}: stop what listens there, a server of your own perhaps"
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+    start(&["--queue-port", &QUEUE_PORT.to_string(), "--table-port", &TABLE_PORT.to_string()])
+}
+
+/// A port that is free now. The ready file of the server names its plain ports only to the testkit.
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
