@@ -1,8 +1,8 @@
 //! An answer in the form in which two servers can be compared.
 //!
 //! What must differ is replaced: the address of the server, request ids, dates, and everything a server makes up
-//! (ETags, message ids, receipts), which is numbered in the order of appearance, so that the same ETag twice is
-//! the same number twice. What is left is compared word by word.
+//! (ETags, message ids, receipts), which is told by the request that it was first seen with, so that an ETag that
+//! changed and one that did not are told apart. What is left is compared word by word.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -43,23 +43,27 @@ impl Answer {
     }
 }
 
-/// What was replaced so far in a sequence, for one server.
+/// What a server made up so far in a sequence, and with which request each was first seen.
 #[derive(Debug, Default)]
-pub struct Numbering {
-    numbers: HashMap<String, String>,
-    counts: HashMap<&'static str, usize>,
+pub struct Origins {
+    first_seen: HashMap<String, usize>,
+    request: usize,
 }
 
-impl Numbering {
-    fn of(&mut self, kind: &'static str, value: &str) -> String {
-        if let Some(known) = self.numbers.get(value) {
-            return known.clone();
+impl Origins {
+    /// The next request of the sequence.
+    pub fn advance(&mut self) {
+        self.request += 1;
+    }
+
+    fn of(&mut self, kind: &str, value: &str) -> String {
+        let request = *self.first_seen.entry(value.to_owned()).or_insert(self.request);
+        if request == self.request {
+            format!("(new {kind})")
+        } else {
+            // Counted back from here, so that shortening a sequence changes little.
+            format!("({kind} of {} requests ago)", self.request - request)
         }
-        let count = self.counts.entry(kind).or_default();
-        *count += 1;
-        let number = format!("({kind} {count})");
-        self.numbers.insert(value.to_owned(), number.clone());
-        number
     }
 }
 
@@ -73,8 +77,8 @@ pub fn body_fields(response: &Response) -> Vec<Field> {
 }
 
 /// Brings a response into form. `host` is the address of the server that gave it.
-pub fn normalise(response: &Response, host: &str, numbering: &mut Numbering) -> Answer {
-    let mut form = Form { host, date: response.header("date").unwrap_or_default().to_owned(), numbering };
+pub fn normalise(response: &Response, host: &str, origins: &mut Origins) -> Answer {
+    let mut form = Form { host, date: response.header("date").unwrap_or_default().to_owned(), origins };
     let mut fields = BTreeMap::new();
     let mut code = response.header("x-ms-error-code").map(str::to_owned);
     let content_type = response.header("content-type").unwrap_or_default();
@@ -94,7 +98,7 @@ pub fn normalise(response: &Response, host: &str, numbering: &mut Numbering) -> 
 struct Form<'a> {
     host: &'a str,
     date: String,
-    numbering: &'a mut Numbering,
+    origins: &'a mut Origins,
 }
 
 impl Form<'_> {
@@ -167,11 +171,11 @@ impl Form<'_> {
         match last {
             "etag" => {
                 return self
-                    .numbering
+                    .origins
                     .of("etag", &value.replace("\\\"", "\"").trim_matches('"').replace("W/\"", ""));
             }
-            "MessageId" => return self.numbering.of("message", value),
-            "PopReceipt" | "x-ms-popreceipt" => return self.numbering.of("receipt", value),
+            "MessageId" => return self.origins.of("message", value),
+            "PopReceipt" | "x-ms-popreceipt" => return self.origins.of("receipt", value),
             "InsertionTime" | "ExpirationTime" | "TimeNextVisible" | "x-ms-time-next-visible" => {
                 return seconds_between(&self.date, value).unwrap_or_else(|| value.to_owned());
             }
@@ -222,7 +226,7 @@ mod tests {
     }
 
     fn check(response: &Response, outcome: &str, expected: &str) {
-        let answer = normalise(response, "127.0.0.1:1", &mut Numbering::default());
+        let answer = normalise(response, "127.0.0.1:1", &mut Origins::default());
         assert_eq!(answer.outcome, outcome);
         let shown: Vec<String> =
             answer.fields.iter().map(|(path, value)| format!("{path}={value}")).collect();
@@ -240,14 +244,25 @@ mod tests {
     }
 
     #[test]
-    fn the_same_etag_has_the_same_number() {
+    fn what_a_server_makes_up_is_told_by_when_it_came() {
         let body = r#"{"odata.etag":"W/\"datetime'1'\"","Timestamp":"2020-01-02T03:04:05.1Z"}"#;
         let headers = [("ETag", "W/\"datetime'1'\""), ("Location", "http://127.0.0.1:1/x")];
         check(
             &response(200, &headers, body),
             "200",
-            "body:Timestamp=(time); body:odata.etag=(etag 1); header:etag=(etag 1); header:location=http://{host}/x",
+            "body:Timestamp=(time); body:odata.etag=(new etag); header:etag=(new etag); header:location=http://{host}/x",
         );
+    }
+
+    #[test]
+    fn an_etag_that_did_not_change_is_an_old_one() {
+        let response = response(200, &[("ETag", "W/\"datetime'1'\"")], "");
+        let mut origins = Origins::default();
+        let mut etag = || {
+            origins.advance();
+            normalise(&response, "", &mut origins).fields["header:etag"].clone()
+        };
+        assert_eq!((etag(), etag()), ("(new etag)".to_owned(), "(etag of 1 requests ago)".to_owned()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The differential test: the same generated requests to our server and to the emulator that we replace.
 //!
 //! Sequences are made from a seed alone ([`generate`]). Each is sent to both servers; answers are brought into
-//! one form, in which ids, times, ETags and tokens are numbered in the order they appear; what still differs must
+//! one form, in which ids, times, ETags and tokens no longer tell which server made them up; what still differs must
 //! stand in `tests/differential/known.toml` with the evidence of who is right.
 //!
 //! Read in this order: `call` is a request with what only an answer can tell left open; `generate` makes them;

@@ -5,7 +5,7 @@ use std::io;
 
 use tavola_testkit::{Connection, Request, Response};
 
-use crate::answer::{Answer, Numbering, body_fields, normalise};
+use crate::answer::{Answer, Origins, body_fields, normalise};
 use crate::call::{Call, Service};
 
 /// Stands for an ETag, id or receipt that no answer has told yet.
@@ -19,7 +19,7 @@ pub struct Peer {
     service: Service,
     connection: Option<Connection>,
     memory: Memory,
-    numbering: Numbering,
+    origins: Origins,
 }
 
 /// What a server told.
@@ -56,18 +56,19 @@ impl Peer {
             service,
             connection: None,
             memory: Memory::default(),
-            numbering: Numbering::default(),
+            origins: Origins::default(),
         }
     }
 
     /// Sends a call.
     pub fn send(&mut self, call: &Call) -> Exchange {
+        self.origins.advance();
         let request = self.fill(call);
         let sent = shown_request(&request);
         match self.exchange(&request) {
             Ok(response) => {
                 self.memory.learn(call, &response);
-                let answer = normalise(&response, host_of(&self.endpoint), &mut self.numbering);
+                let answer = normalise(&response, host_of(&self.endpoint), &mut self.origins);
                 Exchange { answer, sent, received: shown_response(&response) }
             }
             Err(error) => {

@@ -30,7 +30,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, sequences: 700, workers: 8, survey: false }
+        Self { seed: 1, sequences: 700, workers: 12, survey: false }
     }
 }
 
