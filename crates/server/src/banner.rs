@@ -1,7 +1,6 @@
 //! What a person reads when the server is up, and what a program reads in the ready file.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use anyhow::Context;
 use serde_json::json;
@@ -43,7 +42,7 @@ pub struct Banner<'a> {
     /// Its accounts.
     pub accounts: &'a Accounts,
     /// Where it keeps everything.
-    pub data_dir: &'a Path,
+    pub kept_in: String,
     /// Whether that goes away with it.
     pub ephemeral: bool,
     /// How long it took to start.
@@ -61,7 +60,7 @@ impl Banner<'_> {
             }
         }
         let kept = if self.ephemeral { " (removed at exit)" } else { "" };
-        out.push_str(&format!("  data     {}{kept}\n\nConnection string:\n", self.data_dir.display()));
+        out.push_str(&format!("  data     {}{kept}\n\nConnection string:\n", self.kept_in));
         for name in &names {
             out.push_str(&format!("  {}\n", self.connection_string(name)));
         }

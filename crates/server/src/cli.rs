@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::account::{self, SasRequest};
-use crate::settings::{SETTINGS, SWITCH, Values};
-use crate::{cert, docs, maintain, serve};
+use crate::settings::{SETTINGS, SWITCH, Setting, Values};
+use crate::{cert, cluster, docs, maintain, serve};
 
 /// Runs the command that the arguments name; none means `serve`.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
@@ -22,6 +22,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
             maintain::backup(&data_dir(inner)?, destination)
         }
         Some(("account", inner)) => run_account(inner),
+        Some(("cluster", inner)) => run_cluster(inner),
         Some(("sas", inner)) => account::sas(&values_for(inner)?, &sas_request(inner)),
         Some(("cert", inner)) => {
             let folder: &PathBuf = inner.get_one("folder").expect("clap has a default");
@@ -76,6 +77,7 @@ fn command() -> Command {
         )
         .subcommand(account_command().arg(data().global(true)))
         .subcommand(sas_command().arg(data()))
+        .subcommand(cluster_command())
         .subcommand(
             Command::new("cert")
                 .about("Make a self-signed certificate for development")
@@ -108,6 +110,68 @@ fn with_settings(command: Command) -> Command {
     })
 }
 
+/// The settings that say where the cluster is.
+fn is_of_cluster(setting: &&Setting) -> bool {
+    setting.name.starts_with("cql-")
+}
+
+fn cluster_command() -> Command {
+    let with_nodes = |command: Command| {
+        SETTINGS.iter().filter(is_of_cluster).fold(command, |command, setting| {
+            command
+                .arg(Arg::new(setting.name).long(setting.name).value_name(setting.value).help(setting.help))
+        })
+    };
+    Command::new("cluster")
+        .about("Set up and check the Cassandra cluster of --engine cql")
+        .subcommand_required(true)
+        .subcommand(
+            with_nodes(Command::new("init"))
+                .about("Make the keyspace and its tables; running it again changes nothing")
+                .arg(
+                    Arg::new("copies")
+                        .long("copies")
+                        .value_name("CENTRE=COUNT,…")
+                        .default_value("datacenter1=3")
+                        .help("copies that each data centre keeps"),
+                )
+                .arg(
+                    Arg::new("lease-ms")
+                        .long("lease-ms")
+                        .value_name("MS")
+                        .default_value("1000")
+                        .value_parser(clap::value_parser!(u64).range(10..=60_000))
+                        .help("how long servers rely on a look at the catalog; deleting a table takes that long"),
+                ),
+        )
+        .subcommand(
+            with_nodes(Command::new("check"))
+                .about("Connect as a server would, and say what would keep it from serving"),
+        )
+}
+
+fn run_cluster(matches: &ArgMatches) -> anyhow::Result<()> {
+    let (verb, inner) = matches.subcommand().expect("clap requires one");
+    let given = SETTINGS
+        .iter()
+        .filter(is_of_cluster)
+        .filter_map(|setting| Some((setting.name, inner.get_one::<String>(setting.name)?.clone())));
+    let values = gather(&given.collect())?;
+    match verb {
+        "init" => {
+            let copies = inner.get_one::<String>("copies").expect("clap has a default");
+            let lease_ms = *inner.get_one::<u64>("lease-ms").expect("clap has a default");
+            cluster::init(&values, copies, lease_ms)
+        }
+        "check" => cluster::check(&values),
+        other => unreachable!("clap knows no subcommand {other}"),
+    }
+}
+
+fn gather(flags: &HashMap<&'static str, String>) -> anyhow::Result<Values> {
+    Values::gather(flags, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
 fn values(matches: &ArgMatches) -> anyhow::Result<Values> {
     let mut flags = HashMap::new();
     for setting in SETTINGS {
@@ -119,7 +183,7 @@ fn values(matches: &ArgMatches) -> anyhow::Result<Values> {
             flags.insert(setting.name, given.cloned().collect::<Vec<_>>().join(";"));
         }
     }
-    Values::gather(&flags, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    gather(&flags)
 }
 
 /// The data folder for the commands that only need that.
@@ -130,7 +194,7 @@ fn data_dir(matches: &ArgMatches) -> anyhow::Result<PathBuf> {
 /// The settings for a command that takes no flags but `--data`.
 fn values_for(matches: &ArgMatches) -> anyhow::Result<Values> {
     let flags = matches.get_one::<String>("data").map(|data| ("data", data.clone())).into_iter().collect();
-    Values::gather(&flags, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    gather(&flags)
 }
 
 fn account_command() -> Command {

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tavola_engine_local::LocalEngine;
 use tavola_frontend::Shutdown;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
-use crate::maintain::report_line;
+use crate::store::Store;
 
 const SOCKET: &str = "control.sock";
 const LINE_BYTES_MAX: u64 = 8 * 1024;
@@ -24,7 +23,7 @@ const ASK_TIME_MAX: Duration = Duration::from_secs(5);
 /// What commands act on.
 pub struct Controlled {
     /// The store.
-    pub engine: Arc<LocalEngine>,
+    pub store: Store,
     /// Reads the accounts again and serves them from the next request on.
     pub reload_accounts: Box<dyn Fn() -> anyhow::Result<()> + Send + Sync>,
 }
@@ -37,7 +36,7 @@ pub fn listen(
 ) -> anyhow::Result<JoinHandle<()>> {
     let controlled = Arc::new(controlled);
     let path = data_dir.join(SOCKET);
-    // The engine holds the folder's lock, so a socket that is here was left by a process that is gone.
+    // The store holds the folder's lock, so a socket that is here was left by a process that is gone.
     if path.exists() {
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
     }
@@ -68,9 +67,9 @@ async fn answer(stream: UnixStream, controlled: Arc<Controlled>) {
         _ => return,
     }
     let reply = match line.trim_end().split_once(' ') {
-        Some(("backup", destination)) => match controlled.engine.backup(&PathBuf::from(destination)).await {
-            Ok(report) => format!("ok {}\n", report_line(&report)),
-            Err(error) => format!("error {:#}\n", anyhow::Error::from(error)),
+        Some(("backup", destination)) => match controlled.store.backup(&PathBuf::from(destination)).await {
+            Ok(report) => format!("ok {report}\n"),
+            Err(error) => format!("error {error:#}\n"),
         },
         Some(("accounts", "reload")) => match (controlled.reload_accounts)() {
             Ok(()) => "ok reloaded\n".to_owned(),

@@ -6,6 +6,7 @@ mod accounts;
 mod banner;
 mod cert;
 mod cli;
+mod cluster;
 mod control;
 mod docs;
 mod files;
@@ -13,6 +14,7 @@ mod maintain;
 mod oidc;
 mod serve;
 mod settings;
+mod store;
 
 use std::process::ExitCode;
 

@@ -2,13 +2,12 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use tavola_auth::StorageService;
-use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_frontend::{Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls};
 use tavola_model::{Clock, SystemClock};
 use tavola_service::{Service, ServiceSettings, SystemChance};
@@ -24,6 +23,7 @@ use crate::control::{self, Controlled};
 use crate::files;
 use crate::oidc;
 use crate::settings::Values;
+use crate::store::Store;
 
 /// How long expired messages at the front of a queue that nobody reads may stay.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
@@ -56,8 +56,8 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let endpoints = listeners.iter().map(Endpoint::of).collect::<anyhow::Result<Vec<_>>>()?;
 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let engine = LocalEngine::open(local_settings(values, &folder.path)?, clock.clone())?;
-    let service = Service::new(engine.clone(), clock.clone(), service_settings(values)?);
+    let store = Store::open(values, &folder.path, &clock).await?;
+    let service = Service::new(store.engine(), clock.clone(), service_settings(values, &store)?);
     service.start().await.map_err(|error| anyhow!("cannot read the catalog: {error}"))?;
     let show_plan = match values.word("plan-header", &["on", "off", "auto"])? {
         "on" => true,
@@ -80,12 +80,12 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         serving.spawn(frontend.clone().serve(listener, stopped.clone()));
     }
     let controlling =
-        control::listen(&folder.path, controlled(source, engine.clone(), accounts.clone()), stopped)?;
+        control::listen(&folder.path, controlled(source, store.clone(), accounts.clone()), stopped)?;
     let banner = Banner {
         endpoints,
         accounts: &accounts.current(),
-        data_dir: &folder.path,
-        ephemeral: folder.temporary.is_some(),
+        kept_in: store.place(&folder.path),
+        ephemeral: folder.temporary.is_some() && store.is_local(),
         seconds: started.elapsed().as_secs_f64(),
     };
     announce(values, &banner)?;
@@ -96,18 +96,18 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     serving.join_all().await;
     frontend.drain().await;
     controlling.await.context("the control socket failed")?;
-    engine.close().await;
+    store.close().await;
     Ok(())
 }
 
 /// What `tavola` commands can do to this server.
-fn controlled(source: AccountSource, engine: Arc<LocalEngine>, accounts: Arc<LiveAccounts>) -> Controlled {
+fn controlled(source: AccountSource, store: Store, accounts: Arc<LiveAccounts>) -> Controlled {
     let reload_accounts = move || {
         accounts.replace(source.gather()?);
         tracing::info!("accounts reloaded");
         Ok(())
     };
-    Controlled { engine, reload_accounts: Box::new(reload_accounts) }
+    Controlled { store, reload_accounts: Box::new(reload_accounts) }
 }
 
 /// Opens every port that the settings ask for.
@@ -179,18 +179,10 @@ impl DataFolder {
     }
 }
 
-fn local_settings(values: &Values, data_dir: &Path) -> anyhow::Result<LocalSettings> {
-    Ok(LocalSettings {
-        cache_bytes: values.mebibytes("cache-mb")?,
-        memtable_bytes: values.mebibytes("memtable-mb")?,
-        disk_reserve_bytes: values.mebibytes("disk-reserve-mb")?,
-        ..LocalSettings::new(data_dir)
-    })
-}
-
-fn service_settings(values: &Values) -> anyhow::Result<ServiceSettings> {
+fn service_settings(values: &Values, store: &Store) -> anyhow::Result<ServiceSettings> {
     Ok(ServiceSettings {
         catalog_cache: true,
+        catalog_lease: store.lease_time(),
         table_delete_delay: Duration::from_secs(values.number("table-delete-delay-seconds")?),
         queue_delete_delay: Duration::from_secs(values.number("queue-delete-delay-seconds")?),
     })

@@ -36,6 +36,16 @@ pub const SWITCH: &str = "";
 pub const SETTINGS: &[Setting] = &[
     setting("data", "DIR", "tavola-data", "folder that holds everything; made if it does not exist"),
     setting("ephemeral", SWITCH, "false", "use a temporary data folder and remove it at exit"),
+    setting(
+        "engine",
+        "local|cql",
+        "local",
+        "where rows are kept: in the data folder, or in a Cassandra cluster that any number of servers share",
+    ),
+    setting("cql-nodes", "HOST:PORT,…", "", "some nodes of the cluster; the others are found through them"),
+    setting("cql-keyspace", "NAME", "tavola", "keyspace of the cluster that holds everything"),
+    setting("cql-user", "NAME", "", "user of the cluster, where it asks for one"),
+    setting("cql-password-file", "FILE", "", "file whose first line is the password of that user"),
     setting("host", "ADDRESS", "127.0.0.1", "address to listen on"),
     setting("table-port", "PORT|off", "10002", "port of the table endpoint (0 picks a free one)"),
     setting("queue-port", "PORT|off", "10001", "port of the queue endpoint (0 picks a free one)"),

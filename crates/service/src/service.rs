@@ -17,8 +17,12 @@ use crate::table::Catalog;
 /// How the service behaves where there is a choice.
 #[derive(Clone, Debug)]
 pub struct ServiceSettings {
-    /// Keep what the catalog says in memory. Only where this process is the only one that writes to the store.
+    /// Keep what the catalog says in memory.
     pub catalog_cache: bool,
+    /// For how long what is kept in memory may be relied on, where other processes write to the store too; `None`
+    /// where this one is alone. Not longer than dropping a space takes on such a store: then whoever deletes a table
+    /// has its answer only when no process remembers the table any more.
+    pub catalog_lease: Option<Duration>,
     /// For how long after its deletion the name of a table answers `TableBeingDeleted`.
     pub table_delete_delay: Duration,
     /// For how long after its deletion the name of a queue answers `QueueBeingDeleted`.
@@ -27,7 +31,12 @@ pub struct ServiceSettings {
 
 impl Default for ServiceSettings {
     fn default() -> Self {
-        Self { catalog_cache: true, table_delete_delay: Duration::ZERO, queue_delete_delay: Duration::ZERO }
+        Self {
+            catalog_cache: true,
+            catalog_lease: None,
+            table_delete_delay: Duration::ZERO,
+            queue_delete_delay: Duration::ZERO,
+        }
     }
 }
 
@@ -59,7 +68,7 @@ impl Service {
     }
 
     /// Drops spaces that nothing names: what a crash between the two steps of a creation or a deletion leaves
-    /// behind. Only where this process is the only one that writes to the store, and before it serves.
+    /// behind. Where other processes write too, only those that are old enough not to be under way. Before it serves.
     pub async fn start(&self) -> Result<(), ServiceError> {
         self.catalog.reclaim_spaces().await
     }

@@ -12,6 +12,7 @@ mod settings;
 mod tables;
 mod transaction;
 
+pub(crate) use cache::Leased;
 pub(crate) use catalog::{Catalog, account_partition};
 pub(crate) use entities::{fetch_entity, write_entity};
 pub use plan::{Plan, plan};

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use tavola_engine::{
     Change, Decision, Engine, Position, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted,
@@ -20,7 +21,7 @@ use super::record::{QUEUE_ROW, Queue, decode_queue, queue_row};
 use crate::chance::Chance;
 use crate::failure::from_engine;
 use crate::service::ServiceSettings;
-use crate::table::{account_partition, fresh_space, to_its_end};
+use crate::table::{Leased, account_partition, fresh_space, to_its_end};
 
 /// Queues remembered at most (ours); beyond it all are forgotten, which is simple and rare.
 const REMEMBERED_MAX: usize = 100_000;
@@ -32,7 +33,7 @@ pub(crate) struct Queues {
     pub(super) chance: Arc<dyn Chance>,
     pub(super) live: LiveQueues,
     settings: ServiceSettings,
-    /// Exact as long as this process is the only writer, as the memory of tables is; see `table/cache.rs`.
+    /// As exact as the memory of tables; see `table/cache.rs`.
     remembered: RwLock<Remembered>,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Queues {
 struct Remembered {
     /// Counts what was forgotten.
     generation: u64,
-    by_name: HashMap<(AccountName, QueueName), Arc<Queue>>,
+    by_name: HashMap<(AccountName, QueueName), Leased<Queue>>,
 }
 
 /// What has become of a queue that has a row.
@@ -79,8 +80,9 @@ impl Queues {
         name: &QueueName,
     ) -> Result<Option<Arc<Queue>>, ServiceError> {
         let key = (account.clone(), name.clone());
-        let (known, generation) =
-            self.read(|remembered| (remembered.by_name.get(&key).cloned(), remembered.generation));
+        let until = self.settings.catalog_lease.map(|lease| Instant::now() + lease);
+        let known = |remembered: &Remembered| remembered.by_name.get(&key)?.current();
+        let (known, generation) = self.read(|remembered| (known(remembered), remembered.generation));
         if known.is_some() {
             return Ok(known);
         }
@@ -90,7 +92,7 @@ impl Queues {
         let queue = Arc::new(decode_queue(&stored.body)?);
         match self.state_of(&queue) {
             QueueState::Exists => {
-                self.remember(generation, key, &queue);
+                self.remember(generation, key, Leased::new(&queue, until));
                 Ok(Some(queue))
             }
             QueueState::BeingDeleted => Err(ErrorCode::QueueBeingDeleted.into()),
@@ -366,7 +368,7 @@ impl Queues {
         read(&self.remembered.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn remember(&self, generation: u64, key: (AccountName, QueueName), queue: &Arc<Queue>) {
+    fn remember(&self, generation: u64, key: (AccountName, QueueName), queue: Leased<Queue>) {
         let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
         if !self.settings.catalog_cache || remembered.generation != generation {
             return;
@@ -374,6 +376,6 @@ impl Queues {
         if remembered.by_name.len() >= REMEMBERED_MAX {
             remembered.by_name.clear();
         }
-        remembered.by_name.insert(key, queue.clone());
+        remembered.by_name.insert(key, queue);
     }
 }

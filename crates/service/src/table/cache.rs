@@ -1,12 +1,15 @@
 //! What the catalog says, kept in memory.
 //!
 //! Exact as long as this process is the only writer: whoever changes a row forgets it here once the change is
-//! kept, and a reader remembers what it read only if nothing was forgotten since before it read.
+//! kept, and a reader remembers what it read only if nothing was forgotten since before it read. Where others write
+//! too, what was read is relied on for the time of a lease that began before it was read.
 //!
-//! Invariant: what is remembered is what the store holds, or a change of it has not been answered yet.
+//! Invariant: what is remembered is what the store holds, or a change of it has not been answered yet; on a shared
+//! store, or the change is younger than the lease.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use tavola_auth::StorageService;
 use tavola_model::{AccountName, CorsRule, ServiceProperties};
@@ -34,6 +37,7 @@ impl CachedSettings {
 /// The memory of the catalog; remembers nothing if it is switched off.
 pub(crate) struct Cache {
     enabled: bool,
+    lease: Option<Duration>,
     state: RwLock<State>,
 }
 
@@ -47,9 +51,25 @@ struct State {
 
 #[derive(Default)]
 struct Account {
-    by_folded_name: HashMap<Box<str>, Arc<Table>>,
+    by_folded_name: HashMap<Box<str>, Leased<Table>>,
     /// By the place of the service.
-    settings: [Option<Arc<CachedSettings>>; 3],
+    settings: [Option<Leased<CachedSettings>>; 3],
+}
+
+/// What was read, and until when it may be relied on; `None` for as long as nobody forgets it.
+pub(crate) struct Leased<T> {
+    value: Arc<T>,
+    until: Option<Instant>,
+}
+
+impl<T> Leased<T> {
+    pub fn new(value: &Arc<T>, until: Option<Instant>) -> Self {
+        Self { value: value.clone(), until }
+    }
+
+    pub fn current(&self) -> Option<Arc<T>> {
+        self.until.is_none_or(|until| Instant::now() < until).then(|| self.value.clone())
+    }
 }
 
 fn place(service: StorageService) -> usize {
@@ -62,29 +82,33 @@ fn place(service: StorageService) -> usize {
 
 /// Shows that its holder began to read the store at a certain time.
 #[derive(Clone, Copy)]
-pub(crate) struct ReadTicket(u64);
+pub(crate) struct ReadTicket {
+    generation: u64,
+    until: Option<Instant>,
+}
 
 impl Cache {
-    pub fn new(enabled: bool) -> Self {
-        Self { enabled, state: RwLock::default() }
+    pub fn new(enabled: bool, lease: Option<Duration>) -> Self {
+        Self { enabled, lease, state: RwLock::default() }
     }
 
     /// Taken before the store is read.
     pub fn ticket(&self) -> ReadTicket {
-        ReadTicket(self.read(|state| state.generation))
+        let until = self.lease.map(|lease| Instant::now() + lease);
+        ReadTicket { generation: self.read(|state| state.generation), until }
     }
 
     pub fn table(&self, account: &AccountName, folded_name: &str) -> Option<Arc<Table>> {
-        self.read(|state| state.accounts.get(account)?.by_folded_name.get(folded_name).cloned())
+        self.read(|state| state.accounts.get(account)?.by_folded_name.get(folded_name)?.current())
     }
 
     pub fn settings(&self, account: &AccountName, service: StorageService) -> Option<Arc<CachedSettings>> {
-        self.read(|state| state.accounts.get(account)?.settings[place(service)].clone())
+        self.read(|state| state.accounts.get(account)?.settings[place(service)].as_ref()?.current())
     }
 
     pub fn remember_table(&self, ticket: ReadTicket, account: &AccountName, table: &Arc<Table>) {
         self.write(|state| {
-            if !self.enabled || state.generation != ticket.0 {
+            if !self.enabled || state.generation != ticket.generation {
                 return;
             }
             if state.tables >= CACHED_TABLES_MAX {
@@ -92,7 +116,7 @@ impl Cache {
                 state.tables = 0;
             }
             let names = &mut state.accounts.entry(account.clone()).or_default().by_folded_name;
-            if names.insert(table.name.folded().into(), table.clone()).is_none() {
+            if names.insert(table.name.folded().into(), Leased::new(table, ticket.until)).is_none() {
                 state.tables += 1;
             }
         });
@@ -106,9 +130,9 @@ impl Cache {
         settings: &Arc<CachedSettings>,
     ) {
         self.write(|state| {
-            if self.enabled && state.generation == ticket.0 {
+            if self.enabled && state.generation == ticket.generation {
                 let known = state.accounts.entry(account.clone()).or_default();
-                known.settings[place(service)] = Some(settings.clone());
+                known.settings[place(service)] = Some(Leased::new(settings, ticket.until));
             }
         });
     }
@@ -160,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_was_read_before_a_change_is_not_remembered_after_it() {
-        let (cache, account) = (Cache::new(true), AccountName::parse("acct").unwrap());
+        let (cache, account) = (Cache::new(true, None), AccountName::parse("acct").unwrap());
         let early = cache.ticket();
         cache.forget_table(&account, "people");
         cache.remember_table(early, &account, &table("People"));
@@ -172,8 +196,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_remembered_on_a_shared_store_is_forgotten_with_its_lease() {
+        let account = AccountName::parse("acct").unwrap();
+        for (lease, is_kept) in [(Duration::ZERO, false), (Duration::from_secs(3600), true)] {
+            let cache = Cache::new(true, Some(lease));
+            cache.remember_table(cache.ticket(), &account, &table("People"));
+            assert_eq!(cache.table(&account, "people").is_some(), is_kept);
+        }
+    }
+
+    #[test]
     fn a_cache_that_is_off_remembers_nothing() {
-        let (cache, account) = (Cache::new(false), AccountName::parse("acct").unwrap());
+        let (cache, account) = (Cache::new(false, None), AccountName::parse("acct").unwrap());
         cache.remember_table(cache.ticket(), &account, &table("People"));
         assert!(cache.table(&account, "people").is_none());
     }

@@ -24,6 +24,9 @@ pub(super) const TABLE_ROW: u8 = b't';
 /// Kind letter of a service's settings.
 pub(super) const SETTINGS_ROW: u8 = b's';
 
+/// How long a table may take to be made, in ticks: an hour, which is far more.
+const YOUNG_TICKS: u64 = 3600 * 10_000_000;
+
 /// The tables and settings of all accounts.
 pub(crate) struct Catalog {
     pub(super) engine: Arc<dyn Engine>,
@@ -40,7 +43,7 @@ impl Catalog {
         chance: Arc<dyn Chance>,
         settings: ServiceSettings,
     ) -> Self {
-        let cache = Cache::new(settings.catalog_cache);
+        let cache = Cache::new(settings.catalog_cache, settings.catalog_lease);
         Self { engine, clock, chance, settings, cache }
     }
 
@@ -97,7 +100,7 @@ impl Catalog {
     }
 
     /// Drops every space that no table and no queue names. A row of a kind this version does not know may name one, so then
-    /// nothing is dropped at all.
+    /// nothing is dropped at all. On a shared store a young one may be that of a table that is being made.
     pub async fn reclaim_spaces(&self) -> Result<(), ServiceError> {
         let mut named = HashSet::from([SpaceId::CATALOG]);
         let mut unreadable = None;
@@ -127,12 +130,19 @@ impl Catalog {
             return Err(error);
         }
         for space in self.engine.spaces().await.map_err(from_engine)? {
-            if !named.contains(&space) {
+            let may_be_new = self.settings.catalog_lease.is_some() && self.is_young(space);
+            if !named.contains(&space) && !may_be_new {
                 tracing::info!(%space, "dropping a space that nothing names");
                 self.engine.drop_space(space).await.map_err(from_engine)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether a space was made in the last hour, as its id tells; see [`fresh_space`](super::tables::fresh_space).
+    fn is_young(&self, space: SpaceId) -> bool {
+        let made = space.0.first_chunk().map_or(0, |time| u64::from_be_bytes(*time));
+        made.saturating_add(YOUNG_TICKS) > self.clock.now().ticks()
     }
 
     pub(super) fn state_of(&self, table: &Table) -> TableState {

@@ -1,0 +1,103 @@
+//! `tavola cluster …`, and the settings of the cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tavola_engine_cql::{ClusterSettings, CqlEngine, CqlSettings, Login};
+use tavola_model::SystemClock;
+
+use crate::settings::Values;
+
+/// Port of a node that is named without one.
+const CQL_PORT: u16 = 9042;
+
+/// How to reach the cluster.
+pub fn settings(values: &Values) -> anyhow::Result<CqlSettings> {
+    let nodes = values.text("cql-nodes").split([',', ';']).map(str::trim).filter(|node| !node.is_empty());
+    let with_port = |node: &str| {
+        if node.contains(':') { node.to_owned() } else { format!("{node}:{CQL_PORT}") }
+    };
+    let nodes: Vec<String> = nodes.map(with_port).collect();
+    if nodes.is_empty() {
+        bail!("--cql-nodes is missing: name some nodes of the cluster, such as 10.0.0.1:9042,10.0.0.2:9042");
+    }
+    let keyspace = values.text("cql-keyspace").to_owned();
+    Ok(CqlSettings { nodes, keyspace, login: login(values)? })
+}
+
+fn login(values: &Values) -> anyhow::Result<Option<Login>> {
+    let (user, file) = (values.text("cql-user"), values.text("cql-password-file"));
+    match (user, file) {
+        ("", "") => Ok(None),
+        ("", _) | (_, "") => bail!("--cql-user and --cql-password-file go together"),
+        (user, file) => {
+            let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+            let password = text.lines().next().unwrap_or_default().to_owned();
+            Ok(Some(Login { user: user.to_owned(), password }))
+        }
+    }
+}
+
+/// Makes the schema.
+pub fn init(values: &Values, copies: &str, lease_ms: u64) -> anyhow::Result<()> {
+    let settings = settings(values)?;
+    let replication = parse_copies(copies)?;
+    let cluster = ClusterSettings { replication, lease: Duration::from_millis(lease_ms) };
+    run(tavola_engine_cql::init(&settings, &cluster))?;
+    println!("keyspace {} is ready", settings.keyspace);
+    Ok(())
+}
+
+/// Connects as a server would.
+pub fn check(values: &Values) -> anyhow::Result<()> {
+    let settings = settings(values)?;
+    let engine = run(CqlEngine::connect(&settings, Arc::new(SystemClock)))?;
+    println!("keyspace {} can be served (lease_ms={})", settings.keyspace, engine.lease_time().as_millis());
+    Ok(())
+}
+
+fn run<T, E>(work: impl Future<Output = Result<T, E>>) -> anyhow::Result<T>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+    Ok(runtime.block_on(work)?)
+}
+
+/// Reads `CENTRE=COUNT,…`.
+fn parse_copies(text: &str) -> anyhow::Result<Vec<(String, u32)>> {
+    let parse = |part: &str| {
+        let (center, count) = part.split_once('=')?;
+        let count = count.trim().parse().ok().filter(|count| *count > 0)?;
+        Some((center.trim().to_owned(), count))
+    };
+    let copies: Option<Vec<_>> = text.split(',').map(parse).collect();
+    copies.with_context(|| format!("--copies is CENTRE=COUNT,… (value={text})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn nodes(text: &str) -> Vec<String> {
+        let flags = HashMap::from([("cql-nodes", text.to_owned())]);
+        settings(&Values::gather(&flags, |_| None).unwrap()).unwrap().nodes
+    }
+
+    #[test]
+    fn nodes_are_named_with_or_without_a_port() {
+        assert_eq!(nodes("a:1, b"), ["a:1", "b:9042"]);
+        assert!(settings(&Values::gather(&HashMap::new(), |_| None).unwrap()).is_err());
+    }
+
+    #[test]
+    fn copies_are_counted_by_data_centre() {
+        assert_eq!(parse_copies("a=3,b=2").unwrap(), [("a".to_owned(), 3), ("b".to_owned(), 2)]);
+        for bad in ["", "a", "a=0", "a=x", "a=3,"] {
+            assert!(parse_copies(bad).is_err(), "{bad}");
+        }
+    }
+}
