@@ -8,7 +8,9 @@ mod cassandra;
 mod corpus;
 mod crash;
 mod deny;
+mod differential;
 mod docs;
+mod frameworks;
 mod markers;
 mod programs;
 mod repair;
@@ -33,6 +35,9 @@ cargo xtask COMMAND
   corpus queues [--write] the same of queues
   sdk [python | javascript | go]
                           the official clients, all or one; Go wants its compiler
+  frameworks              frameworks that sit on tables and queues, in scenarios of their own
+  differential [--seed N] [--sequences N] [--workers N] [--survey]
+                          the same generated requests to us and to Azurite; what differs must be known
   bench [--quick]         how fast the server is beside its floors and Azurite; not part of `test`
   cassandra up [--nodes N] | down | kill N | pause N | resume N
                           a real Cassandra on 127.0.0.1 to 127.0.0.3, for the cluster engine; down removes its data
@@ -59,6 +64,8 @@ fn main() -> ExitCode {
             Some(step) => vec![rust::SERVER, step],
             None => return usage(),
         },
+        ["frameworks"] => vec![rust::SERVER, frameworks::PYTHON, frameworks::JAVASCRIPT],
+        ["differential", rest @ ..] => return differential::with(rest),
         ["bench"] => return bench::compare(&[]),
         ["bench", "--quick"] => return bench::compare(&["--quick"]),
         ["cassandra", rest @ ..] => {
@@ -91,6 +98,9 @@ fn all_steps() -> Vec<Step> {
         sdk::PYTHON,
         sdk::JAVASCRIPT,
         sdk::GO,
+        frameworks::PYTHON,
+        frameworks::JAVASCRIPT,
+        differential::BOUNDED,
         crash::KILLS,
         crash::QUEUE_KILLS,
         deny::LICENCES,

@@ -3,9 +3,9 @@
 //! Each has a folder under `tests/sdk` with pinned packages, which go into ignored folders or the cache of their
 //! tool. All read the same scenarios and values, and every scenario must be covered by every client.
 
-mod counts;
+pub mod counts;
 mod scenarios;
-mod servers;
+pub mod servers;
 
 use std::path::Path;
 use std::process::Command;
@@ -62,7 +62,7 @@ fn javascript() -> Outcome {
 }
 
 /// npm leaves a copy of the lock file in what it has installed.
-fn is_installed(folder: &Path) -> bool {
+pub fn is_installed(folder: &Path) -> bool {
     let modified = |path: &str| folder.join(path).metadata().and_then(|metadata| metadata.modified()).ok();
     match (modified("node_modules/.package-lock.json"), modified("package-lock.json")) {
         (Some(installed), Some(locked)) => installed >= locked,
@@ -95,7 +95,7 @@ fn tour(client: &str, command: &mut Command, count: fn(&str) -> Tally) -> Outcom
 }
 
 /// The counts of a finished tour, which must have run something.
-fn counted(finished: &Finished, mut tally: Tally) -> Outcome {
+pub fn counted(finished: &Finished, mut tally: Tally) -> Outcome {
     if !finished.succeeded {
         tally.failed = tally.failed.max(1);
         tally.failures.push(failing_part(&finished.failure()));

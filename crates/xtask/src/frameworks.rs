@@ -1,0 +1,53 @@
+//! Frameworks that sit on tables and queues, in scenarios of their own, with only the connection string changed.
+//!
+//! Python: Flask with sessions in a table, Celery with queues as its broker. JavaScript: unstorage with its table
+//! driver, express with sessions in a table through the retired client. Packages go into ignored folders.
+
+use std::process::Command;
+
+use crate::programs::{root, run};
+use crate::sdk::counts;
+use crate::sdk::servers::Servers;
+use crate::sdk::{counted, is_installed};
+use crate::step::{Outcome, Server, Step};
+
+pub const PYTHON: Step =
+    Step { name: "Flask and Celery on tables and queues", server: Server::Needed, run: python };
+pub const JAVASCRIPT: Step =
+    Step { name: "unstorage and express on tables", server: Server::Needed, run: javascript };
+
+fn python() -> Outcome {
+    let folder = root().join("tests/frameworks/python");
+    let environment = root().join("tests/frameworks/.venv");
+    let program = environment.join("bin/python");
+    if !program.exists() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?.check()?;
+    }
+    let mut install = Command::new(&program);
+    install.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "-r"]);
+    run(install.arg(folder.join("requirements.txt")))?.check()?;
+
+    let mut command = Command::new(&program);
+    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]).arg(&folder);
+    beside_servers(&mut command, counts::pytest)
+}
+
+fn javascript() -> Outcome {
+    let folder = root().join("tests/frameworks/javascript");
+    if !is_installed(&folder) {
+        let mut install = Command::new("npm");
+        install.arg("--prefix").arg(&folder).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+        run(&mut install)?.check()?;
+    }
+    let mut command = Command::new("node");
+    command.args(["--test", "--test-reporter=tap"]);
+    command.args(["unstorage", "express_session"].map(|name| folder.join(format!("{name}.test.mjs"))));
+    beside_servers(&mut command, counts::tap)
+}
+
+fn beside_servers(command: &mut Command, count: fn(&str) -> crate::step::Tally) -> Outcome {
+    let servers = Servers::start()?;
+    servers.tell(command);
+    let finished = run(command)?;
+    counted(&finished, count(&finished.output))
+}
