@@ -58,6 +58,9 @@ pub struct Known {
     pub ours: String,
     /// Pattern of the emulator's value.
     pub azurite: String,
+    /// Not met with every seed.
+    #[serde(default)]
+    pub rare: bool,
     /// Who is right.
     pub right: Right,
     /// Why it is so, in a sentence.

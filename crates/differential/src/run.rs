@@ -101,15 +101,14 @@ impl Pair {
 /// Removes what an earlier play of the sequence left.
 fn cleaning(sequence: &Sequence) -> Option<Call> {
     let number = sequence.number;
-    match (sequence.company, sequence.service) {
-        (Company::Alone, _) => None,
-        (Company::Welcome, Service::Table) => {
-            Some(Call::new("Delete Table", "", Method::DELETE, format!("/Tables('Diff{number}')")))
-        }
-        (Company::Welcome, Service::Queue) => {
-            Some(Call::new("Delete Queue", "", Method::DELETE, format!("/diff-{number}-q")))
-        }
-    }
+    let (operation, target) = match (sequence.company, sequence.service) {
+        (Company::Alone, _) => return None,
+        (Company::Welcome, Service::Table) => ("Delete Table", format!("/Tables('Diff{number}')")),
+        (Company::Welcome, Service::Queue) => ("Delete Queue", format!("/diff-{number}-q")),
+    };
+    let call = Call::new(operation, "", Method::DELETE, target).header("x-ms-version", "2020-12-06");
+    // Without it the emulator refuses to do anything with tables.
+    Some(call.header("Accept", "application/json"))
 }
 
 /// Whether to go on with a sequence.

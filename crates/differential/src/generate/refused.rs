@@ -12,7 +12,8 @@ pub struct Refused {
 }
 
 /// Cases whose body is a whole entity with these further members.
-const MEMBERS: [(&str, &str); 22] = [
+const MEMBERS: [(&str, &str); 23] = [
+    ("Guid in capitals", r#""X@odata.type":"Edm.Guid","X":"C9DA6455-213D-42C9-9A79-3E9149A57833""#),
     ("Int64 as a number", r#""X@odata.type":"Edm.Int64","X":5"#),
     ("Int32 as text", r#""X@odata.type":"Edm.Int32","X":"12345""#),
     ("Int32 that is too large", r#""X@odata.type":"Edm.Int32","X":2147483648"#),
