@@ -100,6 +100,11 @@ impl CqlEngine {
         self.core.counters.read()
     }
 
+    /// Removes everything that nobody needs any more, now. It happens little by little anyway.
+    pub async fn tidy(&self) -> Result<(), EngineError> {
+        self.core.tidy().await
+    }
+
     /// Whether the cluster answers a read now.
     pub async fn probe(&self) -> Result<(), EngineError> {
         let partition = Partition { space: [0; 16], bytes: Bytes::from_static(b"probe") };

@@ -80,6 +80,30 @@ pub(crate) async fn run(core: Weak<Core>) {
 }
 
 impl Core {
+    /// Looks at everything at once: every entry of the directory of every space, and every dropped space.
+    pub async fn tidy(self: &Arc<Self>) -> Result<(), EngineError> {
+        self.reclaim_spaces().await?;
+        for space in self.stored_spaces().await? {
+            for shard in 0..DIRECTORY_SHARDS {
+                self.tidy_shard(space, shard).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn tidy_shard(&self, space: StoredSpace, shard: i16) -> Result<(), EngineError> {
+        let mut from = Bytes::new();
+        loop {
+            let read = || self.store.read_directory(&space, shard, &from, DIRECTORY_PAGE_MAX);
+            let entries = self.patiently(&mut Patience::new(), read).await.map_err(read_failed)?;
+            let Some((last, _)) = entries.last() else { return Ok(()) };
+            from = right_after(last);
+            for (bytes, generation) in entries {
+                self.tidy_entry(&Partition { space, bytes }, generation).await?;
+            }
+        }
+    }
+
     async fn tidy_candidates(&self) -> Result<(), EngineError> {
         for partition in self.candidates.take() {
             let (head, _) =
@@ -110,7 +134,7 @@ impl Core {
     }
 
     /// Removes an entry of the directory if no row needs it. `directory.rs` tells why this is safe.
-    pub async fn tidy_entry(&self, partition: &Partition, generation: u64) -> Result<(), EngineError> {
+    async fn tidy_entry(&self, partition: &Partition, generation: u64) -> Result<(), EngineError> {
         let now = self.clock.now().ticks();
         let is_old = |tick: u64| tick.saturating_add(IDLE_TICKS) <= now;
         let mut patience = Patience::new();
@@ -151,7 +175,7 @@ impl Core {
     }
 
     /// Removes the rows of spaces that were dropped a while ago.
-    pub async fn reclaim_spaces(self: &Arc<Self>) -> Result<(), EngineError> {
+    async fn reclaim_spaces(self: &Arc<Self>) -> Result<(), EngineError> {
         let now = self.clock.now().ticks();
         for dropped in self.dropped_spaces().await? {
             if dropped.since.ticks().saturating_add(DROPPED_TICKS) <= now {

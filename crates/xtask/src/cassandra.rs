@@ -102,6 +102,26 @@ pub fn down() -> Result<(), String> {
     Ok(())
 }
 
+/// Whether what Cassandra needs is on this machine; if not, what is missing.
+pub fn can_run() -> Result<(), String> {
+    java()?;
+    let maven = run(Command::new("mvn").arg("--version"));
+    maven
+        .and_then(|finished| finished.check())
+        .map_err(|_| "Cassandra is installed by Maven, which is not there".to_owned())
+}
+
+/// Where the nodes take CQL.
+pub fn contact_points(count: usize) -> String {
+    let addresses: Vec<String> = (1..=count).map(|number| Node { number }.address().to_string()).collect();
+    addresses.join(",")
+}
+
+/// Whether the first node runs already.
+pub fn is_up() -> bool {
+    Node { number: 1 }.is_running()
+}
+
 fn signal_node(number: &str, signal: &str) -> Result<(), String> {
     match number.parse() {
         Ok(number) if (1..=NODES_MAX).contains(&number) => Node { number }.signal(signal),

@@ -12,6 +12,7 @@ use std::process::Command;
 use serde_json::Value;
 use tavola_testkit::{ServerOptions, TestServer};
 
+use crate::cluster;
 use crate::markers;
 use crate::programs::{root, run, server_binary, shared};
 use crate::step::{Outcome, Server, Step, Tally};
@@ -41,6 +42,17 @@ pub const QUEUES_WRITE: Step = Step {
     name: "recorded queue sessions, list renewed",
     server: Server::Needed,
     run: || write(&QUEUE_CORPUS),
+};
+
+pub const TABLES_ON_CLUSTER: Step = Step {
+    name: "recorded table sessions, on Cassandra",
+    server: Server::Needed,
+    run: || check_on_cluster(&TABLE_CORPUS),
+};
+pub const QUEUES_ON_CLUSTER: Step = Step {
+    name: "recorded queue sessions, on Cassandra",
+    server: Server::Needed,
+    run: || check_on_cluster(&QUEUE_CORPUS),
 };
 
 /// The recordings of one service.
@@ -90,7 +102,16 @@ const UNEXPLAINED: &str = "unexplained";
 const VARIES: &str = "varies: ";
 
 fn check(corpus: &Corpus, source: Source) -> Outcome {
-    let Ok(report) = replay_if_there(corpus, source)? else {
+    check_with(corpus, source, Vec::new())
+}
+
+/// The answers are the same whatever the store, so the same differences are known.
+fn check_on_cluster(corpus: &Corpus) -> Outcome {
+    cluster::with_nodes(1, |nodes| check_with(corpus, Source::Repaired, cluster::fresh_keyspace(nodes)?))
+}
+
+fn check_with(corpus: &Corpus, source: Source, arguments: Vec<String>) -> Outcome {
+    let Ok(report) = replay_if_there(corpus, source, arguments)? else {
         return Ok(Tally::skip("../shared is not there"));
     };
     let (listed, missing) = match listed(corpus) {
@@ -105,7 +126,7 @@ fn check(corpus: &Corpus, source: Source) -> Outcome {
 }
 
 fn write(corpus: &Corpus) -> Outcome {
-    let Ok(report) = replay_if_there(corpus, Source::Repaired)? else {
+    let Ok(report) = replay_if_there(corpus, Source::Repaired, Vec::new())? else {
         return Ok(Tally::skip("../shared is not there"));
     };
     let path = root().join(DOCUMENT);
@@ -127,8 +148,12 @@ fn part_name(corpus: &Corpus) -> String {
     format!("corpus-{}", corpus.name)
 }
 
-/// The replayer's report; the inner error says that there is nothing to replay.
-fn replay_if_there(corpus: &Corpus, source: Source) -> Result<Result<Value, String>, String> {
+/// The replayer's report of a server with these arguments; the inner error says that there is nothing to replay.
+fn replay_if_there(
+    corpus: &Corpus,
+    source: Source,
+    arguments: Vec<String>,
+) -> Result<Result<Value, String>, String> {
     let name = corpus.name;
     let (replayer, recorded) = match (shared("replay/replay.py"), shared(&format!("corpus/{name}.jsonl"))) {
         (Ok(replayer), Ok(recorded)) => (replayer, recorded),
@@ -140,7 +165,7 @@ fn replay_if_there(corpus: &Corpus, source: Source) -> Result<Result<Value, Stri
             repair(name, &recorded).map_err(|error| format!("cannot repair the corpus ({error})"))?
         }
     };
-    let options = ServerOptions { binary: Some(server_binary()), ..ServerOptions::default() };
+    let options = ServerOptions { binary: Some(server_binary()), arguments, ..ServerOptions::default() };
     let server = TestServer::start_with(&options).map_err(|error| error.to_string())?;
     let report_path = root().join(format!("target/corpus-{name}.json"));
     let mut command = Command::new("python3");

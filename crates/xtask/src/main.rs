@@ -5,6 +5,7 @@
 
 mod bench;
 mod cassandra;
+mod cluster;
 mod corpus;
 mod crash;
 mod deny;
@@ -33,6 +34,8 @@ cargo xtask COMMAND
                           recorded exchanges of the real service; --write renews the list of differences,
                           --as-recorded leaves out what crates/xtask/src/repair.rs mends
   corpus queues [--write] the same of queues
+  corpus tables|queues --engine cql
+                          the same from a server on Cassandra; not part of `test`
   sdk [python | javascript | go]
                           the official clients, all or one; Go wants its compiler
   frameworks              frameworks that sit on tables and queues, in scenarios of their own
@@ -41,6 +44,7 @@ cargo xtask COMMAND
   bench [--quick]         how fast the server is beside its floors and Azurite; not part of `test`
   cassandra up [--nodes N] | down | kill N | pause N | resume N
                           a real Cassandra on 127.0.0.1 to 127.0.0.3, for the cluster engine; down removes its data
+  cluster                 the cluster engine against its contract, on a Cassandra that is started for it
   crash                   kill -9 under load, twenty rounds and more
 
 With CI set, whatever cannot be run counts as failed.";
@@ -69,11 +73,11 @@ fn main() -> ExitCode {
         ["bench"] => return bench::compare(&[]),
         ["bench", "--quick"] => return bench::compare(&["--quick"]),
         ["cassandra", rest @ ..] => {
-            return cassandra::command(rest).unwrap_or_else(|| {
-                eprintln!("{USAGE}");
-                ExitCode::from(2)
-            });
+            return cassandra::command(rest).unwrap_or_else(usage);
         }
+        ["cluster"] => vec![cluster::CONFORMANCE],
+        ["corpus", "tables", "--engine", "cql"] => vec![rust::SERVER, corpus::TABLES_ON_CLUSTER],
+        ["corpus", "queues", "--engine", "cql"] => vec![rust::SERVER, corpus::QUEUES_ON_CLUSTER],
         ["crash"] => vec![rust::SERVER, crash::KILLS, crash::QUEUE_KILLS],
         _ => return usage(),
     };
@@ -103,6 +107,7 @@ fn all_steps() -> Vec<Step> {
         differential::BOUNDED,
         crash::KILLS,
         crash::QUEUE_KILLS,
+        cluster::CONFORMANCE,
         deny::LICENCES,
     ]
 }

@@ -37,7 +37,7 @@ fn tests() -> Outcome {
 }
 
 /// Adds up the `test result:` lines.
-fn count_tests(output: &str) -> Tally {
+pub fn count_tests(output: &str) -> Tally {
     let mut tally = Tally::default();
     for line in output.lines().filter_map(|line| line.strip_prefix("test result: ")) {
         for part in line.split([';', '.']) {

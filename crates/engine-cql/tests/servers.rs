@@ -1,0 +1,220 @@
+//! Several servers on one cluster, each with a clock of its own.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use scylla::client::session_builder::SessionBuilder;
+use tavola_engine::conformance::TestClock;
+use tavola_engine::{
+    Change, Decision, Engine, EngineError, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted,
+};
+use tavola_engine_cql::{ClusterSettings, CqlEngine, CqlSettings, init};
+use tavola_model::DateTime;
+
+const LEASE: Duration = Duration::from_millis(300);
+const SPACE: SpaceId = SpaceId([7; 16]);
+const SECOND: i64 = 10_000_000;
+
+/// A keyspace of its own and servers on it.
+struct Cluster {
+    settings: CqlSettings,
+}
+
+impl Cluster {
+    async fn new(name: &str) -> Self {
+        let nodes = std::env::var("TAVOLA_CQL_NODES").expect("TAVOLA_CQL_NODES names the cluster");
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let mut settings = CqlSettings::new(nodes.split(',').map(str::to_owned).collect());
+        settings.keyspace = format!("{name}_{}", since.as_millis());
+        let copies = u32::try_from(settings.nodes.len()).unwrap();
+        let cluster = ClusterSettings { replication: vec![("datacenter1".to_owned(), copies)], lease: LEASE };
+        init(&settings, &cluster).await.unwrap();
+        Self { settings }
+    }
+
+    /// A server whose clock is so many seconds ahead of that of the others.
+    async fn server(&self, seconds_ahead: i64) -> (Arc<CqlEngine>, Arc<TestClock>) {
+        let clock = Arc::new(TestClock::new());
+        clock.step(seconds_ahead * SECOND);
+        (CqlEngine::connect(&self.settings, clock.clone()).await.unwrap(), clock)
+    }
+}
+
+async fn put(engine: &CqlEngine, partition: &[u8], row: &[u8], body: &str) -> Result<DateTime, EngineError> {
+    let body = Bytes::copy_from_slice(body.as_bytes());
+    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+    match engine.transact(SPACE, partition, &[row], &mut decide).await? {
+        Transacted::Applied(version) => Ok(version),
+        Transacted::Refused => panic!("a put does not refuse"),
+    }
+}
+
+async fn delete(engine: &CqlEngine, partition: &[u8], row: &[u8]) {
+    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Delete { place: 0 }]);
+    engine.transact(SPACE, partition, &[row], &mut decide).await.unwrap();
+}
+
+async fn partitions(engine: &CqlEngine) -> Vec<Vec<u8>> {
+    let mut seen = Vec::new();
+    let mut visit = |row: ScannedRow<'_>| {
+        seen.push(row.partition.to_vec());
+        ControlFlow::Continue(())
+    };
+    engine.scan(SPACE, &ScanRange::all(), &mut visit).await.unwrap();
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_of_a_partition_go_up_whatever_the_clocks_say() {
+    let cluster = Cluster::new("versions").await;
+    let (ahead, _) = cluster.server(3600).await;
+    let (behind, clock) = cluster.server(0).await;
+    ahead.create_space(SPACE).await.unwrap();
+    let mut last = DateTime::MIN;
+    for round in 0..10 {
+        for server in [&ahead, &behind] {
+            let version = put(server, b"p", b"r", "body").await.unwrap();
+            assert!(version > last, "round {round}");
+            last = version;
+        }
+        delete(&behind, b"p", b"r").await;
+        clock.step(-10 * SECOND);
+    }
+    drop((ahead, behind));
+    let (restarted, _) = cluster.server(-7200).await;
+    assert!(put(&restarted, b"p", b"r", "body").await.unwrap() > last);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_write_to_one_partition_lose_nothing() {
+    const TASKS: u64 = 8;
+    const ROUNDS: u64 = 25;
+    let cluster = Cluster::new("contention").await;
+    let servers = [cluster.server(0).await.0, cluster.server(5).await.0];
+    servers[0].create_space(SPACE).await.unwrap();
+    let number =
+        |row: Option<&StoredRow>| row.map_or(0, |row| u64::from_be_bytes(row.body[..].try_into().unwrap()));
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let server = servers[usize::try_from(task % 2).unwrap()].clone();
+            tokio::spawn(async move {
+                for _ in 0..ROUNDS {
+                    let mut add = |_, found: &[Option<StoredRow>]| {
+                        let sum = number(found[0].as_ref()) + 1;
+                        let body = Bytes::copy_from_slice(&sum.to_be_bytes());
+                        Decision::Apply(vec![Change::Put { place: 0, body }])
+                    };
+                    server.transact(SPACE, b"p", &[b"sum"], &mut add).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for server in &servers {
+        let sum = server.get(SPACE, b"p", b"sum").await.unwrap();
+        assert_eq!(number(sum.as_ref()), TASKS * ROUNDS);
+    }
+    let metrics = servers[0].metrics();
+    assert!(metrics.commits < metrics.transactions, "writers of one server were not combined: {metrics:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_space_dropped_by_one_server_is_gone_on_all_when_that_is_answered() {
+    let cluster = Cluster::new("dropped").await;
+    let servers = [cluster.server(0).await.0, cluster.server(0).await.0];
+    for _ in 0..3 {
+        servers[0].create_space(SPACE).await.unwrap();
+        assert_eq!(partitions(&servers[1]).await, Vec::<Vec<u8>>::new());
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let (server, dropped) = (servers[1].clone(), is_dropped.clone());
+        let writer = tokio::spawn(async move {
+            loop {
+                let was_dropped = dropped.load(Ordering::SeqCst);
+                match put(&server, b"p", b"r", "body").await {
+                    Ok(_) => assert!(!was_dropped, "a write succeeded after the drop"),
+                    Err(EngineError::SpaceMissing { .. }) => return,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        tokio::time::sleep(LEASE * 2).await;
+        servers[0].drop_space(SPACE).await.unwrap();
+        is_dropped.store(true, Ordering::SeqCst);
+        writer.await.unwrap();
+        let read = servers[1].get(SPACE, b"p", b"r").await;
+        assert!(matches!(read, Err(EngineError::SpaceMissing { .. })));
+    }
+}
+
+/// One server tidies all the time, with a clock for which everything is long ago, while others empty their
+/// partitions and fill them again. A scan misses no partition that has a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_partition_with_rows_is_missed_while_empty_ones_are_taken_off_the_directory() {
+    let cluster = Cluster::new("directory").await;
+    let servers = [cluster.server(0).await.0, cluster.server(0).await.0];
+    let (janitor, clock) = cluster.server(0).await;
+    janitor.create_space(SPACE).await.unwrap();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let (done, tidier) = (is_done.clone(), janitor.clone());
+    let tidying = tokio::spawn(async move {
+        while !done.load(Ordering::SeqCst) {
+            clock.step(120 * SECOND);
+            tidier.tidy().await.unwrap();
+        }
+    });
+    let tasks: Vec<_> = (0..4u8)
+        .map(|task| {
+            let server = servers[usize::from(task % 2)].clone();
+            tokio::spawn(async move {
+                for round in 0..40u8 {
+                    let partition = [task, round % 3];
+                    put(&server, &partition, b"r", "body").await.unwrap();
+                    let seen = partitions(&server).await;
+                    assert!(
+                        seen.is_sorted() && seen.contains(&partition.to_vec()),
+                        "round {round}: {seen:?}"
+                    );
+                    delete(&server, &partition, b"r").await;
+                    assert!(!partitions(&server).await.contains(&partition.to_vec()));
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    is_done.store(true, Ordering::SeqCst);
+    tidying.await.unwrap();
+    assert!(janitor.metrics().partitions_unlisted > 10, "{:?}", janitor.metrics());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rows_of_a_dropped_space_are_removed_behind_it() {
+    let cluster = Cluster::new("reclaim").await;
+    let (server, clock) = cluster.server(0).await;
+    server.create_space(SPACE).await.unwrap();
+    for partition in 0..20u8 {
+        put(&server, &[partition], b"r", "body").await.unwrap();
+    }
+    server.drop_space(SPACE).await.unwrap();
+    let session = SessionBuilder::new().known_nodes(&cluster.settings.nodes).build().await.unwrap();
+    let count = async || {
+        let select = format!("SELECT space, part FROM {}.row", cluster.settings.keyspace);
+        session.query_unpaged(select, ()).await.unwrap().into_rows_result().unwrap().rows_num()
+    };
+    let before = count().await;
+    server.tidy().await.unwrap();
+    assert_eq!(count().await, before, "a drop is left alone for a while");
+    clock.step(600 * SECOND);
+    server.tidy().await.unwrap();
+    // Twenty partitions with a head and a row each, and the note of the drop itself.
+    assert!(count().await <= before - 40, "{before} rows before, {} after", count().await);
+    assert_eq!(server.metrics().spaces_reclaimed, 1);
+}

@@ -1,0 +1,49 @@
+//! The cluster engine on a real Cassandra, as steps of the test command.
+
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::cassandra;
+use crate::programs::{cargo, run, server_binary};
+use crate::rust::count_tests;
+use crate::step::{Outcome, Server, Step, Tally};
+
+pub const CONFORMANCE: Step = Step {
+    name: "the cluster engine on Cassandra",
+    server: Server::Unused,
+    run: || with_nodes(1, conformance),
+};
+
+/// Runs some work on a cluster: the one that runs, or one that is started for it and removed after it.
+pub fn with_nodes(count: usize, work: impl FnOnce(&str) -> Outcome) -> Outcome {
+    if let Err(missing) = cassandra::can_run() {
+        return Ok(Tally::skip(missing));
+    }
+    let was_up = cassandra::is_up();
+    let outcome = cassandra::up(count).and_then(|()| work(&cassandra::contact_points(count)));
+    if was_up { outcome } else { outcome.and_then(|tally| cassandra::down().map(|()| tally)) }
+}
+
+/// A fresh keyspace on the cluster, and the arguments with which a server uses it.
+pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    let keyspace = format!("steps_{}", since.as_millis());
+    let copies = format!("datacenter1={}", nodes.split(',').count());
+    let place = ["--cql-nodes", nodes, "--cql-keyspace", &keyspace].map(str::to_owned);
+    let mut init = Command::new(server_binary());
+    init.args(["cluster", "init"]).args(&place).args(["--copies", &copies, "--lease-ms", "50"]);
+    run(&mut init)?.check()?;
+    let engine = ["--engine", "cql"].map(str::to_owned);
+    Ok(engine.into_iter().chain(place).collect())
+}
+
+fn conformance(nodes: &str) -> Outcome {
+    let mut tests = cargo(["test", "-p", "tavola-engine-cql", "--features", "cluster-tests", "--tests"]);
+    let finished = run(tests.env("TAVOLA_CQL_NODES", nodes))?;
+    let mut tally = count_tests(&finished.output);
+    if !finished.succeeded {
+        tally.failed = tally.failed.max(1);
+        tally.failures.push(finished.failure());
+    }
+    Ok(tally)
+}
