@@ -36,8 +36,8 @@ cargo xtask COMMAND
   corpus queues [--write] the same of queues
   corpus tables|queues --engine cql
                           the same from a server on Cassandra; not part of `test`
-  sdk [python | javascript | go]
-                          the official clients, all or one; Go wants its compiler
+  sdk [python | javascript | java | go | rust]
+                          the official clients, all or one
   frameworks              frameworks that sit on tables and queues, in scenarios of their own
   differential [--seed N] [--sequences N] [--workers N] [--survey]
                           the same generated requests to us and to Azurite; what differs must be known
@@ -101,7 +101,9 @@ fn all_steps() -> Vec<Step> {
         corpus::QUEUES,
         sdk::PYTHON,
         sdk::JAVASCRIPT,
+        sdk::JAVA,
         sdk::GO,
+        sdk::RUST,
         frameworks::PYTHON,
         frameworks::JAVASCRIPT,
         differential::BOUNDED,

@@ -38,7 +38,6 @@ pub fn tap(output: &str) -> Tally {
 
 /// The closing line of Maven's Surefire: `Tests run: 44, Failures: 1, Errors: 1, Skipped: 2`. The lines of
 /// single classes go on with the time they took.
-#[allow(dead_code)]
 pub fn surefire(output: &str) -> Tally {
     let closing = output.lines().filter_map(|line| line.split_once("Tests run: "));
     let closing = closing.map(|(_, counts)| counts).rfind(|counts| !counts.contains("Time elapsed"));

@@ -10,22 +10,24 @@ pub mod servers;
 use std::path::Path;
 use std::process::Command;
 
-use crate::programs::{Finished, root, run};
-use crate::rust::failing_part;
+use crate::programs::{Finished, cargo, root, run};
+use crate::rust::{count_tests, failing_part};
 use crate::step::{Outcome, Server, Step, Tally};
 use scenarios::Scenarios;
 use servers::Servers;
 
 pub const PYTHON: Step = Step { name: "Python client", server: Server::Needed, run: python };
 pub const JAVASCRIPT: Step = Step { name: "JavaScript client", server: Server::Needed, run: javascript };
+pub const JAVA: Step = Step { name: "Java client", server: Server::Needed, run: java };
 pub const GO: Step = Step { name: "Go client", server: Server::Needed, run: go };
+pub const RUST: Step = Step { name: "Rust client", server: Server::Needed, run: rust };
 
 /// All clients.
-pub const ALL: [Step; 3] = [PYTHON, JAVASCRIPT, GO];
+pub const ALL: [Step; 5] = [PYTHON, JAVASCRIPT, JAVA, GO, RUST];
 
 /// The step of a client, by the name of its folder.
 pub fn step(client: &str) -> Option<Step> {
-    let names = ["python", "javascript", "go"];
+    let names = ["python", "javascript", "java", "go", "rust"];
     let (_, step) = names.into_iter().zip(ALL).find(|(name, _)| *name == client)?;
     Some(step)
 }
@@ -70,10 +72,26 @@ pub fn is_installed(folder: &Path) -> bool {
     }
 }
 
+fn java() -> Outcome {
+    let mut command = Command::new("mvn");
+    command.args(["--batch-mode", "--no-transfer-progress", "-Dstyle.color=never", "--file"]);
+    command.arg(root().join("tests/sdk/java/pom.xml")).arg("test");
+    tour("java", &mut command, counts::surefire)
+}
+
 fn go() -> Outcome {
     let mut command = Command::new("go");
     command.arg("test").arg("-C").arg(root().join("tests/sdk/go")).args(["-v", "-count=1", "./..."]);
     tour("go", &mut command, counts::go)
+}
+
+fn rust() -> Outcome {
+    let manifest = root().join("tests/sdk/rust/Cargo.toml");
+    run(cargo(["fmt", "--check", "--manifest-path"]).arg(&manifest))?.check()?;
+    let mut command = cargo(["test", "--locked", "--no-fail-fast", "--manifest-path"]);
+    command.arg(&manifest);
+    command.arg("--target-dir").arg(root().join("target/sdk-rust"));
+    tour("rust", &mut command, count_tests)
 }
 
 /// Runs a tour beside its servers, counts its tests and checks that no scenario was left out.

@@ -74,7 +74,11 @@ impl Scenarios {
         for unknown in covered.iter().filter(|id| !is_known(id)) {
             tally.check(Err(format!("{client} covers {unknown:?}, which is no scenario of {PATH}")));
         }
-        tally.note(format!("{covered_count} of {} scenarios", self.scenarios.len()));
+        let (passed, failed, skipped) = (tally.passed, tally.failed, tally.skipped);
+        let scenario_count = self.scenarios.len();
+        tally.note(format!(
+            "{client}: {passed} passed, {failed} failed, {skipped} skipped; {covered_count} of {scenario_count} scenarios"
+        ));
         for one in lacking {
             tally.note(format!("not in this client: {one}"));
         }
