@@ -38,11 +38,11 @@ const KEY_FILTERS: [&str; 7] = [
 pub fn any(rng: &mut Rng) -> Filter {
     match rng.u32(..10) {
         0..3 => Filter { text: (*pick(rng, &KEY_FILTERS)).to_owned(), case: "filter on keys".to_owned() },
-        3..7 => {
+        3..6 => {
             let (text, kind) = matching(rng);
             Filter { text, case: format!("filter of {kind} with {kind}") }
         }
-        7..9 => several(rng),
+        6..8 => several(rng),
         _ => across_types(rng),
     }
 }

@@ -46,8 +46,8 @@ fn with_common_headers(rng: &mut Rng, call: Call) -> Call {
 fn one(rng: &mut Rng, table: &str) -> Call {
     let key = Key::any(rng);
     match rng.u32(..100) {
-        0..20 => insert(rng, table, &key),
-        20..26 => {
+        0..17 => insert(rng, table, &key),
+        17..26 => {
             // A key of its own, so that nobody finds it taken.
             let key = key.with_row(format!("new{}", rng.u32(..1_000_000)));
             let refused = refused::any(rng, &key);
