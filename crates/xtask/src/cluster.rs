@@ -1,10 +1,11 @@
 //! The cluster engine on a real Cassandra, as steps of the test command.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cassandra;
-use crate::programs::{cargo, run, server_binary};
+use crate::programs::{cargo, root, run, server_binary};
 use crate::rust::count_tests;
 use crate::step::{Outcome, Server, Step, Tally};
 
@@ -13,6 +14,15 @@ pub const CONFORMANCE: Step = Step {
     server: Server::Unused,
     run: || with_nodes(1, conformance),
 };
+
+pub const FAULTS: Step = Step {
+    name: "servers on a cluster that loses nodes",
+    server: Server::Needed,
+    run: || with_nodes(3, |nodes| faults(nodes, FAULT_SECONDS)),
+};
+
+/// How long the fault test goes on causing faults.
+const FAULT_SECONDS: u32 = 240;
 
 /// Runs some work on a cluster: the one that runs, or one that is started for it and removed after it.
 pub fn with_nodes(count: usize, work: impl FnOnce(&str) -> Outcome) -> Outcome {
@@ -46,4 +56,27 @@ fn conformance(nodes: &str) -> Outcome {
         tally.failures.push(finished.failure());
     }
     Ok(tally)
+}
+
+/// The load with its faults, then the checker of what it wrote down.
+fn faults(nodes: &str, seconds: u32) -> Outcome {
+    run(&mut cargo(["build", "--release", "-p", "tavola-cluster-faults"]))?.check()?;
+    let history = root().join("target/cluster-history.jsonl");
+    let chores = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut load = Command::new(root().join("target/release/tavola-cluster-faults"));
+    load.arg("--nodes-command").arg(chores).arg("--history").arg(&history);
+    load.args(["--seconds", &seconds.to_string(), "--"]).args(fresh_keyspace(nodes)?);
+    let mut tally = Tally::default();
+    for command in [load.env("TAVOLA_BIN", server_binary()), &mut checker(&history)] {
+        let finished = run(command)?;
+        finished.output.lines().for_each(|line| tally.note(line));
+        tally.check(finished.check());
+    }
+    Ok(tally)
+}
+
+fn checker(history: &Path) -> Command {
+    let mut command = Command::new("go");
+    command.arg("run").arg("-C").arg(root().join("tests/cluster/linearizable")).arg(".").arg(history);
+    command
 }

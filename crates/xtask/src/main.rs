@@ -45,6 +45,7 @@ cargo xtask COMMAND
   cassandra up [--nodes N] | down | kill N | pause N | resume N
                           a real Cassandra on 127.0.0.1 to 127.0.0.3, for the cluster engine; down removes its data
   cluster                 the cluster engine against its contract, on a Cassandra that is started for it
+  cluster-faults          three nodes and two servers, killed and paused in turn under load; not part of `test`
   crash                   kill -9 under load, twenty rounds and more
 
 With CI set, whatever cannot be run counts as failed.";
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
             return cassandra::command(rest).unwrap_or_else(usage);
         }
         ["cluster"] => vec![cluster::CONFORMANCE],
+        ["cluster-faults"] => vec![rust::SERVER, cluster::FAULTS],
         ["corpus", "tables", "--engine", "cql"] => vec![rust::SERVER, corpus::TABLES_ON_CLUSTER],
         ["corpus", "queues", "--engine", "cql"] => vec![rust::SERVER, corpus::QUEUES_ON_CLUSTER],
         ["crash"] => vec![rust::SERVER, crash::KILLS, crash::QUEUE_KILLS],
