@@ -20,7 +20,7 @@ const PORTS_WAIT_MAX: Duration = Duration::from_secs(120);
 pub struct Servers {
     main: TestServer,
     /// Nothing asks it for its address: its ports are known to every client.
-    _development: TestServer,
+    _development: Option<TestServer>,
     secure_port: u16,
     certificates: PathBuf,
 }
@@ -28,6 +28,15 @@ pub struct Servers {
 impl Servers {
     /// Starts both, with a fresh certificate of `tavola cert`.
     pub fn start() -> Result<Self, String> {
+        // First, because it may fail, and the other leaves a certificate behind.
+        let development = start_development()?;
+        let mut servers = Self::start_main()?;
+        servers._development = Some(development);
+        Ok(servers)
+    }
+
+    /// Starts the one on free ports alone.
+    pub fn start_main() -> Result<Self, String> {
         let certificates = root().join("target").join(format!("sdk-tls-{}", std::process::id()));
         run(Command::new(server_binary()).args(["cert", "--out"]).arg(&certificates))?.check()?;
         let secure_port = free_port().map_err(|error| error.to_string())?;
@@ -35,7 +44,7 @@ impl Servers {
         let (certificate, key) = (file("cert.pem"), file("key.pem"));
         let port = secure_port.to_string();
         let arguments = ["--tls-cert", &certificate, "--tls-key", &key, "--table-tls-port", &port];
-        Ok(Self { main: start(&arguments)?, _development: start_development()?, secure_port, certificates })
+        Ok(Self { main: start(&arguments)?, _development: None, secure_port, certificates })
     }
 
     /// Tells a tour where its servers are.
