@@ -98,6 +98,9 @@ pub fn route(
     if first == "$batch" && rest.is_empty() {
         return if verb == Verb::Post { Ok(Route::Batch) } else { Err(ErrorCode::MethodNotAllowed.into()) };
     }
+    if is_unserved_resource(first) {
+        return Err(ErrorCode::NotImplemented.into());
+    }
     match query.get("comp") {
         None => {}
         Some("acl") => return acl_route(verb, first),
@@ -227,10 +230,22 @@ fn service_route(
             front_end: true,
             before_service: false,
         }),
+        // Signatures of a user need a directory of users, which we are not.
+        (Some("service"), Some("userdelegationkey"), Verb::Post) => Err(Unroutable {
+            error: ErrorCode::NotImplemented.into(),
+            front_end: true,
+            before_service: false,
+        }),
         (Some(_), _, _) | (None, Some(_), _) => Err(invalid(false)),
         (None, None, Verb::Get) => Err(ErrorCode::NotImplemented.into()),
         (None, None, _) => Err(ErrorCode::MethodNotAllowed.into()),
     }
+}
+
+/// What the real service has beside tables and we do not: the model of the data, and the tables of its metrics
+/// (<https://learn.microsoft.com/azure/storage/common/storage-analytics-metrics#metrics-tables>).
+fn is_unserved_resource(first: &str) -> bool {
+    first == "$metadata" || first.starts_with("$Metrics")
 }
 
 fn acl_route(verb: Verb, name: &str) -> Result<Route, Unroutable> {

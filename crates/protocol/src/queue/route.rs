@@ -44,6 +44,8 @@ pub fn route(method: &Method, address: &Address<'_>, raw_query: &str) -> Result<
     match segments.as_slice() {
         [] => service_route(verb, &query, address),
         [queue] => queue_route(verb, QueueName::parse(queue)?, &query),
+        // Getting hides messages: nobody may do it who is not told which.
+        [_, "messages"] if method == Method::HEAD => unsupported(),
         [queue, "messages"] => messages_route(verb, QueueName::parse(queue)?, &query),
         [queue, "messages", id] => message_route(verb, QueueName::parse(queue)?, id),
         _ => Err(ErrorCode::InvalidUri.into()),
@@ -79,6 +81,8 @@ fn service_route(verb: Verb, query: &Query<'_>, address: &Address<'_>) -> Result
         | (Some("service"), Some("stats"), Verb::Put | Verb::Post | Verb::Delete)
         | (None, Some("list"), Verb::Put | Verb::Post | Verb::Delete) => unsupported(),
         (None, Some("list"), Verb::Get) => Ok(QueueRoute::ListQueues),
+        // Signatures of a user need a directory of users, which we are not.
+        (Some("service"), Some("userdelegationkey"), Verb::Post) => Err(ErrorCode::NotImplemented.into()),
         (Some("service") | None, comp, _) => Err(invalid_value("comp", comp.unwrap_or_default(), "")),
         (Some(restype), _, _) => Err(invalid_value("restype", restype, "")),
     }
@@ -174,6 +178,9 @@ mod tests {
         check("GET /abc/messages?peekonly=maybe", "InvalidQueryParameterValue");
         check("POST /abc", "UnsupportedHttpVerb");
         check("PUT /abc/messages", "UnsupportedHttpVerb");
+        check("HEAD /abc/messages", "UnsupportedHttpVerb");
+        check("HEAD /abc/messages?peekonly=true", "UnsupportedHttpVerb");
+        check("POST /?restype=service&comp=userdelegationkey", "NotImplemented");
         check("GET /abc/messages/x", "UnsupportedHttpVerb");
         check("PATCH /abc", "UnsupportedHttpVerb");
         check("PUT /ABC", "InvalidResourceName");

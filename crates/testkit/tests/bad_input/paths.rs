@@ -201,6 +201,10 @@ fn beyond() -> Vec<Case> {
             post("/Seeded/$batch", "").with_header("Content-Type", "multipart/mixed; boundary=b"),
         )
         .refused(415, "MediaTypeNotSupported"),
+        case("the model of the data", get("/$metadata")).refused(501, "NotImplemented"),
+        case("a table of metrics", get("/$MetricsCapacityBlob()")).refused(501, "NotImplemented"),
+        case("a key of a user", post("/?restype=service&comp=userdelegationkey", ""))
+            .refused(501, "NotImplemented"),
         case("a batch that is read", get("/$batch")).refused(405, "MethodNotAllowed"),
         case("an unknown part of the service", get("/?restype=service&comp=nothing"))
             .refused(400, "InvalidQueryParameterValue"),
