@@ -58,9 +58,10 @@ const withQueue = (body) => async () => {
   }
 };
 
-/** Asserts that a call is refused with this status and code. */
+/** Asserts that a call is refused with the error of the client, this status and this code. */
 async function refused(call, statusCode, code, about) {
   await assert.rejects(call, (error) => {
+    assert.equal(error.name, "RestError", about ?? error.message);
     const found = error.details?.odataError?.code ?? error.details?.errorCode ?? error.code ?? error.details?.code;
     assert.deepEqual([error.statusCode, found], [statusCode, code], about ?? error.message);
     return true;
