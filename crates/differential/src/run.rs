@@ -186,9 +186,10 @@ fn compare(ours: &Answer, azurite: &Answer) -> Vec<Difference> {
     differences
 }
 
-/// Times of messages are told in whole seconds, and the two servers are not asked at the same moment.
+/// Times of messages are told in whole seconds and counted from the date of the answer, before which a server that
+/// syncs may wait for a busy disk.
 fn is_same(ours: &str, azurite: &str) -> bool {
-    const TOLERANCE_SECONDS: i64 = 1;
+    const TOLERANCE_SECONDS: i64 = 5;
     let seconds = |text: &str| text.strip_suffix(" s")?.parse::<i64>().ok();
     match (seconds(ours), seconds(azurite)) {
         (Some(ours), Some(azurite)) => (ours - azurite).abs() <= TOLERANCE_SECONDS,
@@ -338,8 +339,8 @@ mod tests {
     }
 
     #[test]
-    fn times_may_differ_by_a_second() {
-        check(&answer("200", &[("t", "+30 s")]), &answer("200", &[("t", "+31 s")]), &[]);
-        check(&answer("200", &[("t", "+30 s")]), &answer("200", &[("t", "+32 s")]), &["t"]);
+    fn times_may_differ_by_a_few_seconds() {
+        check(&answer("200", &[("t", "+30 s")]), &answer("200", &[("t", "+35 s")]), &[]);
+        check(&answer("200", &[("t", "+30 s")]), &answer("200", &[("t", "+36 s")]), &["t"]);
     }
 }

@@ -1,8 +1,10 @@
-//! Documents against code: every error code, setting, command and crate is written down, and nothing else.
+//! Documents against code: every error code, setting, command and crate is written down, and nothing else; and
+//! the evidence they name is there.
 
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::evidence;
 use crate::markers;
 use crate::programs::{root, run, server_binary};
 use crate::step::{Outcome, Server, Step, Tally};
@@ -40,6 +42,7 @@ fn check() -> Outcome {
     }
     tally.check(check_commands());
     tally.check(check_crates());
+    tally.check(evidence::check());
     Ok(tally)
 }
 

@@ -11,6 +11,7 @@ mod crash;
 mod deny;
 mod differential;
 mod docs;
+mod evidence;
 mod frameworks;
 mod markers;
 mod programs;
