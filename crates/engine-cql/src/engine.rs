@@ -18,10 +18,11 @@ use tavola_model::{Clock, DateTime};
 use crate::janitor::{self, Candidates};
 use crate::lane::Lanes;
 use crate::metrics::{Counters, CqlMetrics};
+use crate::safety::{self, NodeReport};
+use crate::schema;
 use crate::settings::{CqlSettings, REQUEST_TIME_MAX, SILENCE_TIME_MAX};
 use crate::spaces::Spaces;
 use crate::store::{Partition, Store, Trouble, stored_key};
-use crate::{safety, schema};
 
 /// How long closing waits for writers that are under way.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(15);
@@ -50,6 +51,7 @@ impl ConnectError {
 /// The distributed engine. Dropping it ends its background work; writers under way finish.
 pub struct CqlEngine {
     core: Arc<Core>,
+    nodes: Vec<NodeReport>,
 }
 
 /// What all parts of the engine share.
@@ -76,7 +78,7 @@ impl CqlEngine {
             ))
         })?;
         let lease_time = schema::check(&session).await?;
-        safety::check(&session, &settings.keyspace).await?;
+        let nodes = safety::check(&session, &settings.keyspace).await?;
         let core = Arc::new(Core {
             store: Store::prepare(session).await?,
             ticks: TickClock::starting_above(DateTime::MIN, clock.clone()),
@@ -87,7 +89,12 @@ impl CqlEngine {
             counters: Counters::default(),
         });
         tokio::spawn(janitor::run(Arc::downgrade(&core)));
-        Ok(Arc::new(Self { core }))
+        Ok(Arc::new(Self { core, nodes }))
+    }
+
+    /// The nodes as they were when the engine was connected.
+    pub fn nodes(&self) -> &[NodeReport] {
+        &self.nodes
     }
 
     /// For how long a look at the catalog may be relied on: whoever deletes a table waits that long.

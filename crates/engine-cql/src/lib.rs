@@ -31,5 +31,6 @@ mod view;
 
 pub use engine::{ConnectError, CqlEngine};
 pub use metrics::CqlMetrics;
+pub use safety::NodeReport;
 pub use schema::init;
 pub use settings::{ClusterSettings, CqlSettings, Login};

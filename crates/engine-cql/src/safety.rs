@@ -16,35 +16,46 @@ use crate::engine::ConnectError;
 const PAXOS_VARIANT: &str = "paxos_variant";
 const COMMITLOG_SYNC: &str = "commitlog_sync";
 
+/// What a node says of itself.
+#[derive(Clone, Debug)]
+pub struct NodeReport {
+    /// Where it is.
+    pub address: String,
+    /// Settings by name; none if it cannot be asked, which is so for a node that is down and for ScyllaDB.
+    pub settings: Vec<(&'static str, String)>,
+}
+
 /// Refuses a cluster with a node whose settings are unsafe.
-pub(crate) async fn check(session: &Session, keyspace: &str) -> Result<(), ConnectError> {
+pub(crate) async fn check(session: &Session, keyspace: &str) -> Result<Vec<NodeReport>, ConnectError> {
+    let mut reports = Vec::new();
     for node in session.get_cluster_state().get_nodes_info() {
-        let mut found = Vec::new();
+        let address = node.address.to_string();
+        let mut settings = Vec::new();
         for name in [PAXOS_VARIANT, COMMITLOG_SYNC] {
             match setting(session, node, name).await {
-                Ok(value) => found.push((name, value)),
+                Ok(value) => {
+                    if let Some(reason) = objection(name, value.as_deref()) {
+                        return Err(ConnectError::Refused(format!("{reason} (node={address})")));
+                    }
+                    settings.extend(value.map(|value| (name, value)));
+                }
                 Err(error) => {
-                    tracing::warn!(node = %node.address, %error, "settings of a node cannot be checked");
+                    tracing::warn!(node = address, %error, "the settings of a node cannot be checked");
                     break;
                 }
             }
         }
-        for (name, value) in found {
-            if let Some(reason) = objection(name, value.as_deref()) {
-                return Err(ConnectError::Refused(format!("{reason} (node={})", node.address)));
-            }
-        }
+        reports.push(NodeReport { address, settings });
     }
     warn_of_few_copies(session, keyspace).await;
-    Ok(())
+    Ok(reports)
 }
 
-/// What is wrong with the value of a setting. A cluster that does not tell its settings is not Cassandra, and syncs
-/// conditional writes in any case.
+/// What is wrong with the value of a setting.
 fn objection(name: &str, value: Option<&str>) -> Option<String> {
     match (name, value) {
-        (_, None) => None,
         (PAXOS_VARIANT, Some("v2")) | (COMMITLOG_SYNC, Some("batch" | "group")) => None,
+        (name, None) => Some(format!("the node does not know {name}: Cassandra 4.1 or later is needed")),
         (PAXOS_VARIANT, Some(value)) => Some(format!(
             "paxos_variant is {value}, with which writes can be lost while nodes join or leave: set it to v2 in cassandra.yaml"
         )),
@@ -97,6 +108,7 @@ mod tests {
             (COMMITLOG_SYNC, "periodic", false),
         ] {
             assert_eq!(objection(name, Some(value)).is_none(), is_safe, "{name}={value}");
+            assert!(objection(name, None).is_some());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tavola_engine_cql::{ClusterSettings, CqlEngine, CqlSettings, Login};
+use tavola_engine_cql::{ClusterSettings, CqlEngine, CqlMetrics, CqlSettings, Login};
 use tavola_model::SystemClock;
 
 use crate::settings::Values;
@@ -39,6 +39,36 @@ fn login(values: &Values) -> anyhow::Result<Option<Login>> {
     }
 }
 
+/// The counters of the engine, as they are shown.
+pub fn counters(metrics: &CqlMetrics) -> Vec<(&'static str, &'static str, u64)> {
+    vec![
+        ("tavola_cql_transactions_total", "Transactions that were asked for.", metrics.transactions),
+        ("tavola_cql_commits_total", "Conditional batches that were sent.", metrics.commits),
+        (
+            "tavola_cql_conflicts_total",
+            "Rounds decided again because another server was first.",
+            metrics.conflicts,
+        ),
+        ("tavola_cql_retries_total", "Statements that were sent again after a failure.", metrics.retries),
+        (
+            "tavola_cql_unknown_outcomes_total",
+            "Transactions whose outcome is unknown.",
+            metrics.unknown_outcomes,
+        ),
+        ("tavola_cql_partitions_listed_total", "Partitions added to a directory.", metrics.partitions_listed),
+        (
+            "tavola_cql_partitions_unlisted_total",
+            "Entries removed from a directory.",
+            metrics.partitions_unlisted,
+        ),
+        (
+            "tavola_cql_spaces_reclaimed_total",
+            "Dropped spaces whose rows were removed.",
+            metrics.spaces_reclaimed,
+        ),
+    ]
+}
+
 /// Makes the schema.
 pub fn init(values: &Values, copies: &str, lease_ms: u64) -> anyhow::Result<()> {
     let settings = settings(values)?;
@@ -53,6 +83,16 @@ pub fn init(values: &Values, copies: &str, lease_ms: u64) -> anyhow::Result<()> 
 pub fn check(values: &Values) -> anyhow::Result<()> {
     let settings = settings(values)?;
     let engine = run(CqlEngine::connect(&settings, Arc::new(SystemClock)))?;
+    for node in engine.nodes() {
+        let settings: Vec<String> =
+            node.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let told = if settings.is_empty() {
+            "cannot be asked for its settings".to_owned()
+        } else {
+            settings.join(", ")
+        };
+        println!("node {}: {told}", node.address);
+    }
     println!("keyspace {} can be served (lease_ms={})", settings.keyspace, engine.lease_time().as_millis());
     Ok(())
 }

@@ -10,6 +10,7 @@ mod cluster;
 mod control;
 mod docs;
 mod files;
+mod health;
 mod maintain;
 mod oidc;
 mod serve;

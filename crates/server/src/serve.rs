@@ -21,6 +21,7 @@ use crate::accounts::AccountSource;
 use crate::banner::{Banner, Endpoint};
 use crate::control::{self, Controlled};
 use crate::files;
+use crate::health;
 use crate::oidc;
 use crate::settings::Values;
 use crate::store::Store;
@@ -53,6 +54,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let accounts = LiveAccounts::new(source.gather()?);
 
     let listeners = listen(values, host).await?;
+    let watched = listen_for_watchers(values, host).await?;
     let endpoints = listeners.iter().map(Endpoint::of).collect::<anyhow::Result<Vec<_>>>()?;
 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -76,6 +78,9 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
     serving.spawn(sweep_queues(service, stopped.clone()));
+    if let Some(socket) = watched {
+        serving.spawn(health::serve(socket, store.clone(), stopped.clone()));
+    }
     for listener in listeners {
         serving.spawn(frontend.clone().serve(listener, stopped.clone()));
     }
@@ -145,6 +150,16 @@ async fn listen(values: &Values, host: IpAddr) -> anyhow::Result<Vec<Listener>> 
         bail!("every port is off");
     }
     Ok(listeners)
+}
+
+/// Opens the port for those who watch the server, if there is to be one.
+async fn listen_for_watchers(values: &Values, host: IpAddr) -> anyhow::Result<Option<TcpListener>> {
+    if values.text("health-port") == "off" {
+        return Ok(None);
+    }
+    let address = SocketAddr::new(host, values.number("health-port")?);
+    let socket = TcpListener::bind(address).await;
+    socket.map(Some).with_context(|| format!("cannot listen on {address} (--health-port)"))
 }
 
 /// Removes expired messages that nobody gets, now and then, until told to stop.

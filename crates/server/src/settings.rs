@@ -51,6 +51,12 @@ pub const SETTINGS: &[Setting] = &[
     setting("queue-port", "PORT|off", "10001", "port of the queue endpoint (0 picks a free one)"),
     setting("blob-port", "PORT", "10000", "port of the blob endpoint (this version does not serve it yet)"),
     setting("console-port", "PORT", "10003", "port of the console (this version does not serve it yet)"),
+    setting(
+        "health-port",
+        "PORT|off",
+        "off",
+        "port for /health/live, /health/ready and /metrics (0 picks a free one)",
+    ),
     setting("queue-tls-port", "PORT|off", "off", "port of the queue endpoint over TLS (0 picks a free one)"),
     setting("table-tls-port", "PORT|off", "off", "port of the table endpoint over TLS (0 picks a free one)"),
     setting(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tavola_engine::Engine;
+use tavola_engine::{Engine, EngineError, SpaceId};
 use tavola_engine_cql::CqlEngine;
 use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_model::Clock;
@@ -80,6 +80,22 @@ impl Store {
         match self {
             Self::Local(engine) => Ok(report_line(&engine.backup(destination).await?)),
             Self::Cluster { .. } => bail!("a cluster is backed up by its own snapshots: see docs/cluster.md"),
+        }
+    }
+
+    /// Whether the store answers a read now.
+    pub async fn probe(&self) -> Result<(), EngineError> {
+        match self {
+            Self::Local(engine) => engine.get(SpaceId::CATALOG, b"", b"").await.map(|_| ()),
+            Self::Cluster { engine, .. } => engine.probe().await,
+        }
+    }
+
+    /// What the store has counted: name, meaning and number.
+    pub fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        match self {
+            Self::Local(_) => Vec::new(),
+            Self::Cluster { engine, .. } => cluster::counters(&engine.metrics()),
         }
     }
 
