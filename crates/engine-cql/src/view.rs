@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use tavola_engine::{Change, Decide, Decision, LoadedRow, StoredRow, Transacted};
+use tavola_engine::{Change, Decide, Decision, StoredRow, Transacted};
 use tavola_model::DateTime;
 
 use crate::head::Head;
@@ -77,34 +77,6 @@ impl View {
         self.last_tick = tick;
         self.bytes += bytes;
         Decided::Wrote(version)
-    }
-
-    /// Keeps rows with the versions they have, as far as they are not there as they are.
-    pub fn load(&mut self, tick: DateTime, keys: &[Bytes], rows: &[LoadedRow]) -> Decided {
-        let bytes = keys.iter().zip(rows).map(|(key, row)| key.len() + row.stored.body.len()).sum();
-        if bytes > TRANSACTION_BYTES_MAX {
-            return Decided::TooLarge(bytes);
-        }
-        let (mut saw_changes, mut wrote) = (false, false);
-        for (key, LoadedRow { stored, .. }) in keys.iter().zip(rows) {
-            assert!(stored.version <= tick, "no row is newer than the store it comes from");
-            match self.rows.get(key) {
-                Some(slot) if slot.row.as_ref() == Some(stored) => saw_changes |= slot.is_changed,
-                _ => {
-                    self.rows.insert(key.clone(), Slot { row: Some(stored.clone()), is_changed: true });
-                    wrote = true;
-                }
-            }
-        }
-        // Also where all rows are there: a head below the tick would give versions that the other store has given.
-        if !wrote && self.last_tick >= tick.ticks() {
-            let transacted = Transacted::Applied(tick);
-            return if saw_changes { Decided::LookedAtChanges(transacted) } else { Decided::Looked(transacted) };
-        }
-        self.is_raised = true;
-        self.last_tick = tick.ticks().max(self.last_tick + 1);
-        self.bytes += bytes;
-        Decided::Wrote(tick)
     }
 
     /// What the round changes, each row once, and the tick of its last transaction; `None` for nothing.
