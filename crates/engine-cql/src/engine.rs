@@ -11,7 +11,8 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::{Consistency, SerialConsistency};
 use tavola_engine::{
-    Cause, Decide, Engine, EngineError, ScanRange, SpaceId, StoredRow, TickClock, Transacted, Visit,
+    Cause, Decide, Engine, EngineError, LoadedRow, ScanRange, SpaceId, StoredRow, TickClock, Transacted,
+    Visit,
 };
 use tavola_model::{Clock, DateTime};
 
@@ -154,6 +155,19 @@ impl Engine for CqlEngine {
         let transacted = self.core.transact(partition, keys, decide).await?;
         self.core.spaces.confirm(&self.core, &mut lease).await?;
         Ok(transacted)
+    }
+
+    async fn load(
+        &self,
+        space: SpaceId,
+        partition: &[u8],
+        tick: DateTime,
+        rows: &[LoadedRow],
+    ) -> Result<(), EngineError> {
+        let mut lease = self.core.spaces.lease(&self.core, space).await?;
+        let partition = Partition { space: lease.stored, bytes: Bytes::copy_from_slice(partition) };
+        self.core.load(partition, tick, rows).await?;
+        self.core.spaces.confirm(&self.core, &mut lease).await
     }
 
     async fn get(

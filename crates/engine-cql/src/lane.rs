@@ -59,14 +59,26 @@ impl Core {
         keys: Arc<[Bytes]>,
         decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError> {
+        let chosen = keys.clone();
+        let mut choose = |view: &mut View| view.decide(self.ticks.next(), &chosen, decide);
+        self.take_turn(partition, keys, &mut choose).await
+    }
+
+    /// Lets a writer change the view of its partition when its turn comes, however often.
+    pub async fn take_turn(
+        self: &Arc<Self>,
+        partition: Partition,
+        keys: Arc<[Bytes]>,
+        choose: &mut (dyn FnMut(&mut View) -> Decided + Send),
+    ) -> Result<Transacted, EngineError> {
         self.counters.transactions.add(1);
         let (turns, mut turn) = mpsc::unbounded_channel();
-        self.enter(partition, Writer { keys: keys.clone(), turns, entered: Instant::now() })?;
+        self.enter(partition, Writer { keys, turns, entered: Instant::now() })?;
         let mut last = None;
         while let Some(turn) = turn.recv().await {
             match turn {
                 Turn::Decide { view, decided } => {
-                    let made = lock(&view).decide(self.ticks.next(), &keys, decide);
+                    let made = choose(&mut lock(&view));
                     last = Some(made);
                     // The lane waits for this as long as it runs.
                     let _ = decided.send(made);

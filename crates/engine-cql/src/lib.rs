@@ -20,6 +20,7 @@ mod engine;
 mod head;
 mod janitor;
 mod lane;
+mod load;
 mod metrics;
 mod safety;
 mod scan;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use tavola_engine::{Change, Decide, Decision, StoredRow, Transacted};
+use tavola_engine::{Change, Decide, Decision, LoadedRow, StoredRow, Transacted};
 use tavola_model::DateTime;
 
 use crate::head::Head;
@@ -79,6 +79,36 @@ impl View {
         Decided::Wrote(version)
     }
 
+    /// Keeps rows with the versions they have, as far as they are not there as they are.
+    pub fn load(&mut self, tick: DateTime, keys: &[Bytes], rows: &[LoadedRow]) -> Decided {
+        let bytes = keys.iter().zip(rows).map(|(key, row)| key.len() + row.stored.body.len()).sum();
+        if bytes > TRANSACTION_BYTES_MAX {
+            return Decided::TooLarge(bytes);
+        }
+        // A head below the tick would give versions that the other store has given, so it is raised in any case.
+        let is_raised = self.last_tick < tick.ticks();
+        let (mut saw_changes, mut has_changed) = (false, false);
+        for (key, LoadedRow { stored, .. }) in keys.iter().zip(rows) {
+            assert!(stored.version <= tick, "no row is newer than the store it comes from");
+            match self.rows.get(key) {
+                Some(slot) if slot.row.as_ref() == Some(stored) && !is_raised => {
+                    saw_changes |= slot.is_changed;
+                }
+                _ => {
+                    self.rows.insert(key.clone(), Slot { row: Some(stored.clone()), is_changed: true });
+                    has_changed = true;
+                }
+            }
+        }
+        if !has_changed {
+            let looked = if saw_changes { Decided::LookedAtChanges } else { Decided::Looked };
+            return looked(Transacted::Applied(tick));
+        }
+        self.last_tick = tick.ticks().max(self.last_tick + 1);
+        self.bytes += bytes;
+        Decided::Wrote(tick)
+    }
+
     /// What the round changes, each row once, and the tick of its last transaction; `None` for nothing.
     pub fn changes(&self) -> Option<(u64, Vec<RowChange<'_>>)> {
         let changed = self.rows.iter().filter(|(_, slot)| slot.is_changed);
@@ -127,6 +157,23 @@ mod tests {
         let (tick, changes) = view.changes().unwrap();
         assert_eq!((tick, changes.len()), (200, 1));
         assert_eq!(changes[0].1.unwrap().body, "two");
+    }
+
+    #[test]
+    fn loaded_rows_keep_their_versions_and_raise_the_tick_once() {
+        let (mut view, keys) = (view(), [Bytes::from("a"), Bytes::from("b")]);
+        let loaded = |version| LoadedRow {
+            row: Bytes::new(),
+            stored: StoredRow { version: at(version), body: Bytes::from("loaded") },
+        };
+        let rows = [loaded(30), loaded(500)];
+        assert_eq!(view.load(at(600), &keys, &rows), Decided::Wrote(at(600)));
+        let (tick, changes) = view.changes().unwrap();
+        let versions: Vec<_> = changes.iter().map(|(_, row)| row.unwrap().version).collect();
+        assert_eq!((tick, versions), (600, vec![at(30), at(500)]));
+        let again = Decided::LookedAtChanges(Transacted::Applied(at(600)));
+        assert_eq!(view.load(at(600), &keys, &rows), again);
+        assert_eq!(view.decide(at(50), &keys, &mut put("later")), Decided::Wrote(at(601)));
     }
 
     #[test]

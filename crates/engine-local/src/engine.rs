@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fjall::Readable;
 use tavola_engine::{
-    Change, Decide, Decision, Engine, EngineError, Position, ScanRange, ScannedRow, SpaceId, StoredRow,
-    TickClock, Transacted, Visit,
+    Change, Decide, Decision, Engine, EngineError, LoadedRow, Position, ScanRange, ScannedRow, SpaceId,
+    StoredRow, TickClock, Transacted, Visit,
 };
 use tavola_model::{Clock, DateTime};
 use tokio::sync::oneshot;
@@ -19,7 +19,7 @@ use crate::disk::DiskGuard;
 use crate::folder::{DataFolder, OpenError};
 use crate::overlay::{Overlay, PENDING_PREFIX_LEN, PendingRow, Stripe, pending_key};
 use crate::queue::{Answer, Queue, RowChange, SpacesSnapshot, Task, Write};
-use crate::row::{decode_key, encode_key};
+use crate::row::{self, decode_key, encode_key};
 use crate::settings::{KEY_BYTES_MAX, LocalSettings, ROWS_READ_INLINE, SCAN_ROWS_INLINE};
 use crate::store::{Space, Store};
 
@@ -131,6 +131,37 @@ impl LocalEngine {
         Ok(Decided { transacted, answered: Some(answered) })
     }
 
+    /// Queues rows with the versions they have, in the partition's turn. Gives what to wait for.
+    fn load_in_turn(
+        &self,
+        space: &Arc<Space>,
+        partition: &[u8],
+        tick: DateTime,
+        rows: &[LoadedRow],
+    ) -> Result<oneshot::Receiver<Result<(), EngineError>>, EngineError> {
+        let mut row_changes = Vec::with_capacity(rows.len());
+        let mut loaded_rows = Vec::with_capacity(rows.len());
+        for LoadedRow { row, stored: StoredRow { version, body } } in rows {
+            assert!(*version <= tick, "no row is newer than the store it comes from");
+            let pending_key = pending_row_key(space, partition, row)?;
+            let value = row::encode_value(space.id, &pending_key[PENDING_PREFIX_LEN..], *version, body);
+            loaded_rows
+                .push((pending_key.clone(), StoredRow { version: *version, body: row::body_of(&value) }));
+            row_changes.push(RowChange { pending_key, value: Some(value) });
+        }
+        let stripe = self.overlay.stripe_of(space, partition);
+        let mut pending = self.overlay.lock(stripe);
+        // The write has a tick of its own, above those of its rows: it is what the commit keeps as the last one, and
+        // what the pending rows are known by.
+        self.ticks.raise(tick);
+        let tick = self.ticks.next();
+        let (answer, answered) = oneshot::channel();
+        let write = Write { space: space.clone(), stripe, tick, changes: row_changes, answer };
+        self.queue.push(Task::Write(write))?;
+        pending.extend(loaded_rows.into_iter().map(|(key, row)| (key, PendingRow { tick, row: Some(row) })));
+        Ok(answered)
+    }
+
     /// The rows as the last writer of the partition left them, and whether any of them is not durable yet.
     fn read_in_turn(
         &self,
@@ -193,6 +224,20 @@ impl Engine for LocalEngine {
             // The committer is gone without an answer: it panicked, and may have written before that.
             Err(cause) => Err(EngineError::OutcomeUnknown { cause: cause.into() }),
         }
+    }
+
+    async fn load(
+        &self,
+        space: SpaceId,
+        partition: &[u8],
+        tick: DateTime,
+        rows: &[LoadedRow],
+    ) -> Result<(), EngineError> {
+        self.queue.admit()?;
+        self.disk.admit()?;
+        let space = self.store.space(space)?;
+        let answered = self.load_in_turn(&space, partition, tick, rows)?;
+        answered.await.unwrap_or_else(|cause| Err(EngineError::OutcomeUnknown { cause: cause.into() }))
     }
 
     async fn get(
@@ -267,11 +312,11 @@ fn apply(
         let (place, value) = match change {
             Change::Put { place, body } => {
                 let stored_key = &keys[place][PENDING_PREFIX_LEN..];
-                (place, Some(crate::row::encode_value(space.id, stored_key, tick, &body)))
+                (place, Some(row::encode_value(space.id, stored_key, tick, &body)))
             }
             Change::Delete { place } => (place, None),
         };
-        let row = value.as_ref().map(|value| StoredRow { version: tick, body: crate::row::body_of(value) });
+        let row = value.as_ref().map(|value| StoredRow { version: tick, body: row::body_of(value) });
         pending_rows.push((keys[place].clone(), PendingRow { tick, row }));
         row_changes.push(RowChange { pending_key: keys[place].clone(), value });
     }

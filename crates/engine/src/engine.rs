@@ -11,6 +11,8 @@
 //! 6. *unknown is not failed*: if the changes may or may not be kept, the error is `OutcomeUnknown`; every other
 //!    error means that nothing was kept.
 //! 7. *dropped is gone*: no row of a dropped space is ever seen again, and no write to it succeeds.
+//! 8. *loaded*: what one `load` brings is kept all together, as durably as any write, under the versions it came with;
+//!    loading the same again changes nothing; and every version given later in the partition is above its tick.
 
 use std::ops::ControlFlow;
 
@@ -47,6 +49,18 @@ pub trait Engine: Send + Sync + 'static {
         decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError>;
 
+    /// Keeps rows of a partition, at least one, with the versions that they have: how a space moves here from another store, before
+    /// anybody uses it. A row that is there already is replaced.
+    ///
+    /// `tick` is the last one of the store that the rows come from, so no row has a version above it.
+    async fn load(
+        &self,
+        space: SpaceId,
+        partition: &[u8],
+        tick: DateTime,
+        rows: &[LoadedRow],
+    ) -> Result<(), EngineError>;
+
     /// One row, or `None`.
     async fn get(
         &self,
@@ -75,6 +89,15 @@ pub struct StoredRow {
     pub version: DateTime,
     /// Its content.
     pub body: Bytes,
+}
+
+/// A row that was written to another store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedRow {
+    /// Row bytes.
+    pub row: Bytes,
+    /// Its version and content there.
+    pub stored: StoredRow,
 }
 
 /// A row on its way through a scan.

@@ -9,8 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tavola_model::DateTime;
 
-use crate::{Decide, Decision, Engine, EngineError, ScanRange, SpaceId, StoredRow, Transacted, Visit};
+use crate::{
+    Decide, Decision, Engine, EngineError, LoadedRow, ScanRange, SpaceId, StoredRow, Transacted, Visit,
+};
 
 /// How often a call fails, in thousandths. The same seed gives the same faults to the same sequence of calls.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +149,21 @@ impl Engine for FaultEngine {
             self.inner.transact(space, partition, rows, &mut in_vain).await?;
         }
         let outcome = self.inner.transact(space, partition, rows, decide).await;
+        self.after_write(outcome).await
+    }
+
+    async fn load(
+        &self,
+        space: SpaceId,
+        partition: &[u8],
+        tick: DateTime,
+        rows: &[LoadedRow],
+    ) -> Result<(), EngineError> {
+        self.before_write().await?;
+        if self.happens(self.settings.conflict) {
+            return Err(EngineError::Conflict { attempts: 1 });
+        }
+        let outcome = self.inner.load(space, partition, tick, rows).await;
         self.after_write(outcome).await
     }
 

@@ -1,7 +1,8 @@
 //! The storage contract: what every engine promises, and the suite that holds it to that.
 //!
 //! Everything the services keep is rows in spaces. A space is an ordered map from (partition bytes, row
-//! bytes) to (version, body). There is one way to write, [`Engine::transact`], and it touches one partition.
+//! bytes) to (version, body). There is one way to write, [`Engine::transact`], and it touches one partition; rows that
+//! move here from another store come in by [`Engine::load`].
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -12,7 +13,7 @@ mod memory;
 mod space;
 mod tick;
 
-pub use engine::{Change, Decide, Decision, Engine, ScannedRow, StoredRow, Transacted, Visit};
+pub use engine::{Change, Decide, Decision, Engine, LoadedRow, ScannedRow, StoredRow, Transacted, Visit};
 pub use error::{Cause, EngineError};
 pub use fault::{FaultEngine, FaultSettings};
 pub use memory::MemoryEngine;

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use tavola_model::{Clock, DateTime};
 
 use crate::{
-    Change, Decide, Decision, Engine, EngineError, ScanRange, ScannedRow, SpaceId, StoredRow, TickClock,
-    Transacted, Visit,
+    Change, Decide, Decision, Engine, EngineError, LoadedRow, ScanRange, ScannedRow, SpaceId, StoredRow,
+    TickClock, Transacted, Visit,
 };
 
 type Rows = BTreeMap<(Vec<u8>, Vec<u8>), StoredRow>;
@@ -79,6 +79,23 @@ impl Engine for MemoryEngine {
             }
         }
         Ok(Transacted::Applied(tick))
+    }
+
+    async fn load(
+        &self,
+        space: SpaceId,
+        partition: &[u8],
+        tick: DateTime,
+        rows: &[LoadedRow],
+    ) -> Result<(), EngineError> {
+        let mut spaces = self.lock();
+        let stored = spaces.get_mut(&space).ok_or(EngineError::SpaceMissing { space })?;
+        self.ticks.raise(tick);
+        for LoadedRow { row, stored: loaded } in rows {
+            assert!(loaded.version <= tick, "no row is newer than the store it comes from");
+            stored.insert((partition.to_vec(), row.to_vec()), loaded.clone());
+        }
+        Ok(())
     }
 
     async fn get(

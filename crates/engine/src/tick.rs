@@ -29,6 +29,11 @@ impl TickClock {
         DateTime::from_ticks(tick_after(last)).expect("the clock is not at the end of year 9999")
     }
 
+    /// Lets every later tick be above this one too.
+    pub fn raise(&self, tick: DateTime) {
+        self.last.fetch_max(tick.ticks(), Ordering::AcqRel);
+    }
+
     /// The highest tick given so far.
     pub fn last(&self) -> DateTime {
         DateTime::from_ticks(self.last.load(Ordering::Acquire)).expect("only valid ticks are given")
@@ -60,6 +65,16 @@ mod tests {
     #[test]
     fn ticks_follow_the_clock_while_it_moves_on() {
         check(0, &[10, 20, 35], &[10, 20, 35]);
+    }
+
+    #[test]
+    fn ticks_are_above_one_from_elsewhere() {
+        let clock = Arc::new(Readings(Mutex::new(vec![10, 11, 12])));
+        let ticks = TickClock::starting_above(DateTime::MIN, clock);
+        for (raised, expected) in [(100, 101), (50, 102), (102, 103)] {
+            ticks.raise(DateTime::from_ticks(raised).unwrap());
+            assert_eq!(ticks.next().ticks(), expected);
+        }
     }
 
     #[test]

@@ -10,11 +10,12 @@ use async_trait::async_trait;
 use common::{Bench, HeldClock, account, properties, show_keys, table};
 use tavola_auth::{KeyLimit, Permitted};
 use tavola_engine::{
-    Decide, Engine, EngineError, MemoryEngine, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted, Visit,
+    Decide, Engine, EngineError, LoadedRow, MemoryEngine, ScanRange, ScannedRow, SpaceId, StoredRow,
+    Transacted, Visit,
 };
 use tavola_model::{
-    Command, EdmValue, EntityChange, EntityToken, ErrorCode, GetEntity, Outcome, PlanKind, PropertiesBuilder,
-    QueryEntities,
+    Command, DateTime, EdmValue, EntityChange, EntityToken, ErrorCode, GetEntity, Outcome, PlanKind,
+    PropertiesBuilder, QueryEntities,
 };
 use tavola_service::{Service, ServiceSettings};
 
@@ -187,6 +188,16 @@ impl Engine for SlowScan {
         decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError> {
         self.inner.transact(space, partition, rows, decide).await
+    }
+
+    async fn load(
+        &self,
+        space: SpaceId,
+        partition: &[u8],
+        tick: DateTime,
+        rows: &[LoadedRow],
+    ) -> Result<(), EngineError> {
+        self.inner.load(space, partition, tick, rows).await
     }
 
     async fn get(

@@ -9,7 +9,8 @@ use tavola_model::DateTime;
 
 use super::Harness;
 use crate::{
-    Change, Decide, Decision, Engine, EngineError, Position, ScanRange, SpaceId, StoredRow, Transacted,
+    Change, Decide, Decision, Engine, EngineError, LoadedRow, Position, ScanRange, SpaceId, StoredRow,
+    Transacted,
 };
 
 /// Tries before the suite gives up on a call.
@@ -135,6 +136,24 @@ impl Client {
             }
         }
         Ok(are_all_deleted)
+    }
+
+    /// A load that is tried until it is kept; loading twice does no harm.
+    pub(super) async fn load(
+        &self,
+        space: SpaceId,
+        partition: &[u8],
+        tick: DateTime,
+        rows: &[LoadedRow],
+    ) -> Result<(), Missing> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.engine.load(space, partition, tick, rows).await {
+                Ok(()) => return Ok(()),
+                Err(EngineError::SpaceMissing { .. }) => return Err(Missing),
+                Err(error) => bear(error).await,
+            }
+        }
+        panic!("load never succeeds");
     }
 
     pub(super) async fn put(&self, space: SpaceId, partition: &[u8], row: &[u8], body: &[u8]) -> DateTime {

@@ -9,6 +9,7 @@ mod client;
 mod dropped;
 mod durable;
 mod isolated;
+mod loaded;
 mod model;
 mod order;
 mod tick;
@@ -88,6 +89,7 @@ pub fn run(harness: &dyn Harness) {
         tick::check(harness).await;
         unknown::check(harness).await;
         dropped::check(harness).await;
+        loaded::check(harness).await;
     });
     model::check(harness, &runtime);
 }
