@@ -170,7 +170,7 @@ impl Memory {
         if let Some(receipt) = response.header("x-ms-popreceipt") {
             self.messages.entry(call.subject.clone()).or_default().receipts.push(receipt.to_owned());
         }
-        if response.status < 300 && call.operation.ends_with("essages") || call.operation == "Put Message" {
+        if response.status < 300 && ["Put Message", "Get Messages"].contains(&call.operation) {
             self.learn_messages(call, response);
         }
     }

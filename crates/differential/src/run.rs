@@ -285,25 +285,12 @@ impl Progress<'_> {
     }
 
     fn note(&self, service: Service, call: &Call, difference: &Difference) {
-        let without_numbers = |text: &str| {
-            let mut out = String::new();
-            for (index, piece) in text.split('[').enumerate() {
-                let rest =
-                    piece.split_once(']').filter(|(digits, _)| index > 0 && digits.parse::<usize>().is_ok());
-                match rest {
-                    Some((_, rest)) => out.push_str(&format!("[*]{rest}")),
-                    None if index > 0 => out.push_str(&format!("[{piece}")),
-                    None => out.push_str(piece),
-                }
-            }
-            out
-        };
         let key = format!(
             "{} | {} | {} | {} | {} | {}",
             service.word(),
             call.operation,
             call.case,
-            without_numbers(&difference.field),
+            starred(&difference.field),
             difference.ours,
             difference.azurite
         );
@@ -311,6 +298,20 @@ impl Progress<'_> {
             *report.survey.entry(key).or_default() += 1;
         }
     }
+}
+
+/// A field with a star for each position in a list, so that items are counted together.
+fn starred(field: &str) -> String {
+    let mut pieces = field.split('[');
+    let mut starred = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let position = piece.split_once(']').filter(|(digits, _)| digits.parse::<usize>().is_ok());
+        match position {
+            Some((_, rest)) => starred.push_str(&format!("[*]{rest}")),
+            None => starred.push_str(&format!("[{piece}")),
+        }
+    }
+    starred
 }
 
 #[cfg(test)]
@@ -342,5 +343,11 @@ mod tests {
     fn times_may_differ_by_a_few_seconds() {
         check(&answer("200", &[("t", "+30 s")]), &answer("200", &[("t", "+35 s")]), &[]);
         check(&answer("200", &[("t", "+30 s")]), &answer("200", &[("t", "+36 s")]), &["t"]);
+    }
+
+    #[test]
+    fn positions_become_stars_and_other_brackets_stay() {
+        assert_eq!(starred("body:value[12].A"), "body:value[*].A");
+        assert_eq!(starred("part[0].x[y]"), "part[*].x[y]");
     }
 }
