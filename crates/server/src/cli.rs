@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::account::{self, SasRequest};
 use crate::settings::{SETTINGS, SWITCH, Setting, Values};
-use crate::{cert, cluster, docs, maintain, serve};
+use crate::{cert, cluster, docs, maintain, moving, serve};
 
 /// Runs the command that the arguments name; none means `serve`.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
@@ -20,6 +20,14 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
         Some(("backup", inner)) => {
             let destination: &PathBuf = inner.get_one("destination").expect("clap requires it");
             maintain::backup(&data_dir(inner)?, destination)
+        }
+        Some(("export", inner)) => {
+            let out: &PathBuf = inner.get_one("out").expect("clap requires it");
+            moving::export(&some_values(inner, is_of_store)?, out)
+        }
+        Some(("import", inner)) => {
+            let from: &PathBuf = inner.get_one("from").expect("clap requires it");
+            moving::import(&some_values(inner, is_of_store)?, from)
         }
         Some(("account", inner)) => run_account(inner),
         Some(("cluster", inner)) => run_cluster(inner),
@@ -75,6 +83,14 @@ fn command() -> Command {
                         .help("folder to write, empty or not there yet"),
                 ),
         )
+        .subcommand(with_some_settings(Command::new("export"), is_of_store).arg(folder("out")).about(
+            "Write everything a store holds into a folder, with its servers stopped; run again, it goes on",
+        ))
+        .subcommand(
+            with_some_settings(Command::new("import"), is_of_store)
+                .arg(folder("from"))
+                .about("Load a folder that was exported into an empty store; run again, it goes on"),
+        )
         .subcommand(account_command().arg(data().global(true)))
         .subcommand(sas_command().arg(data()))
         .subcommand(cluster_command())
@@ -110,18 +126,40 @@ fn with_settings(command: Command) -> Command {
     })
 }
 
+/// A folder of `tavola export`.
+fn folder(name: &'static str) -> Arg {
+    let folder = Arg::new(name).long(name).value_name("FOLDER").required(true);
+    folder.value_parser(clap::value_parser!(PathBuf)).help("folder of the exported files")
+}
+
+/// The settings that say where a store is.
+fn is_of_store(setting: &&Setting) -> bool {
+    setting.name == "data" || setting.name == "engine" || is_of_cluster(setting)
+}
+
+/// A command that takes some of the settings.
+fn with_some_settings(command: Command, which: fn(&&Setting) -> bool) -> Command {
+    SETTINGS.iter().filter(which).fold(command, |command, setting| {
+        command.arg(Arg::new(setting.name).long(setting.name).value_name(setting.value).help(setting.help))
+    })
+}
+
+/// The settings for a command that takes some of them.
+fn some_values(matches: &ArgMatches, which: fn(&&Setting) -> bool) -> anyhow::Result<Values> {
+    let given = SETTINGS
+        .iter()
+        .filter(which)
+        .filter_map(|setting| Some((setting.name, matches.get_one::<String>(setting.name)?.clone())));
+    gather(&given.collect())
+}
+
 /// The settings that say where the cluster is.
 fn is_of_cluster(setting: &&Setting) -> bool {
     setting.name.starts_with("cql-")
 }
 
 fn cluster_command() -> Command {
-    let with_nodes = |command: Command| {
-        SETTINGS.iter().filter(is_of_cluster).fold(command, |command, setting| {
-            command
-                .arg(Arg::new(setting.name).long(setting.name).value_name(setting.value).help(setting.help))
-        })
-    };
+    let with_nodes = |command| with_some_settings(command, is_of_cluster);
     Command::new("cluster")
         .about("Set up and check the Cassandra cluster of --engine cql")
         .subcommand_required(true)
@@ -152,11 +190,7 @@ fn cluster_command() -> Command {
 
 fn run_cluster(matches: &ArgMatches) -> anyhow::Result<()> {
     let (verb, inner) = matches.subcommand().expect("clap requires one");
-    let given = SETTINGS
-        .iter()
-        .filter(is_of_cluster)
-        .filter_map(|setting| Some((setting.name, inner.get_one::<String>(setting.name)?.clone())));
-    let values = gather(&given.collect())?;
+    let values = some_values(inner, is_of_cluster)?;
     match verb {
         "init" => {
             let copies = inner.get_one::<String>("copies").expect("clap has a default");

@@ -12,6 +12,7 @@ mod docs;
 mod files;
 mod health;
 mod maintain;
+mod moving;
 mod oidc;
 mod serve;
 mod settings;

@@ -22,6 +22,7 @@ use crate::banner::{Banner, Endpoint};
 use crate::control::{self, Controlled};
 use crate::files;
 use crate::health;
+use crate::moving;
 use crate::oidc;
 use crate::settings::Values;
 use crate::store::Store;
@@ -59,6 +60,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = Store::open(values, &folder.path, &clock).await?;
+    moving::refuse_unfinished(&*store.engine()).await?;
     let service = Service::new(store.engine(), clock.clone(), service_settings(values, &store)?);
     service.start().await.map_err(|error| anyhow!("cannot read the catalog: {error}"))?;
     let show_plan = match values.word("plan-header", &["on", "off", "auto"])? {

@@ -48,7 +48,9 @@ pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
 }
 
 fn conformance(nodes: &str) -> Outcome {
-    let mut tests = cargo(["test", "-p", "tavola-engine-cql", "--features", "cluster-tests", "--tests"]);
+    let mut tests = cargo(["test", "-p", "tavola-engine-cql", "-p", "tavola-server"]);
+    tests.args(["--features", "tavola-engine-cql/cluster-tests,tavola-server/cluster-tests"]);
+    tests.args(["--test", "conformance", "--test", "servers", "--test", "moving_cluster"]);
     let finished = run(tests.env("TAVOLA_CQL_NODES", nodes))?;
     let mut tally = count_tests(&finished.output);
     if !finished.succeeded {

@@ -1,0 +1,113 @@
+//! The manifest of an export: which spaces there are, and the sum of each. It is written last, so a folder that has one
+//! is finished.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use tavola_engine::SpaceId;
+use tavola_model::DateTime;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::rows::Sum;
+
+const FILE: &str = "manifest.json";
+const FILE_NEW: &str = "manifest.json.new";
+const FORMAT: u64 = 1;
+
+/// What an export holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// No version that the store has given is above this.
+    pub tick: DateTime,
+    /// The spaces with their sums.
+    pub spaces: BTreeMap<SpaceId, Sum>,
+}
+
+impl Manifest {
+    /// Rows of all spaces.
+    pub fn rows(&self) -> u64 {
+        self.spaces.values().map(|sum| sum.rows).sum()
+    }
+
+    /// Tells this export from any other.
+    pub fn checksum(&self) -> u128 {
+        xxh3_128(self.content().to_string().as_bytes())
+    }
+
+    /// Whether a folder has a manifest.
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(FILE).exists()
+    }
+
+    /// Reads the manifest of a folder.
+    pub fn read(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+                "{} has no {FILE}: it is no export, or one that is not finished (run `tavola export` again)",
+                folder.display()
+            ),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        Self::parse(&text).with_context(|| format!("cannot use {}", path.display()))
+    }
+
+    /// Finishes a folder: from here on it can be imported.
+    pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        let text = json!({ "export": self.content(), "checksum": format!("{:032x}", self.checksum()) });
+        let written = || -> std::io::Result<()> {
+            let mut file = File::create(folder.join(FILE_NEW))?;
+            file.write_all(format!("{text:#}\n").as_bytes())?;
+            file.sync_all()?;
+            // The names of the other files first.
+            File::open(folder)?.sync_all()?;
+            std::fs::rename(folder.join(FILE_NEW), folder.join(FILE))?;
+            File::open(folder)?.sync_all()
+        };
+        written().with_context(|| format!("cannot write the manifest into {}", folder.display()))
+    }
+
+    fn content(&self) -> Value {
+        let spaces = self.spaces.iter().map(|(space, sum)| {
+            json!({
+                "space": space.to_string(),
+                "rows": sum.rows,
+                "bytes": sum.bytes,
+                "checksum": format!("{:016x}", sum.checksum),
+            })
+        });
+        let spaces: Vec<Value> = spaces.collect();
+        json!({ "format": FORMAT, "tick": self.tick.ticks(), "spaces": spaces })
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let whole: Value = serde_json::from_str(text).context("it is not JSON")?;
+        let content = &whole["export"];
+        let format = content["format"].as_u64().context("it has no format")?;
+        if format != FORMAT {
+            bail!("it has format {format}, and this version reads format {FORMAT}");
+        }
+        let parsed = Self::parse_content(content).context("something is missing in it")?;
+        let checksum = whole["checksum"].as_str().unwrap_or_default();
+        if checksum != format!("{:032x}", parsed.checksum()) || parsed.content() != *content {
+            bail!("it is damaged: its checksum does not match");
+        }
+        Ok(parsed)
+    }
+
+    fn parse_content(content: &Value) -> Option<Self> {
+        let tick = DateTime::from_ticks(content["tick"].as_u64()?)?;
+        let space = |space: &Value| {
+            let checksum = u64::from_str_radix(space["checksum"].as_str()?, 16).ok()?;
+            let sum = Sum { rows: space["rows"].as_u64()?, bytes: space["bytes"].as_u64()?, checksum };
+            Some((SpaceId::parse(space["space"].as_str()?)?, sum))
+        };
+        let spaces = content["spaces"].as_array()?.iter().map(space).collect::<Option<_>>()?;
+        Some(Self { tick, spaces })
+    }
+}
