@@ -62,6 +62,8 @@ pub fn measure_growth(cores: &Cores, options: &GrowthOptions, report: &mut Repor
     check_start(report, &server, largest, "after a clean stop");
 
     for (name, work, connections, requests_max) in [
+        // One at a time: how long a client waits. Many: what the server can do.
+        ("point read, one at a time", Work::PointRead, 1, u64::MAX),
         ("point read", Work::PointRead, CONNECTIONS, u64::MAX),
         ("page of 1,000", Work::Page, PAGE_CONNECTIONS, u64::MAX),
         ("insert", Work::InsertMany, CONNECTIONS, INSERTS_MAX),

@@ -25,6 +25,7 @@ mod floor;
 mod tavola;
 
 mod compare;
+mod queue_lines;
 mod report;
 mod suite;
 mod suite_lines;

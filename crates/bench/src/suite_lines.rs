@@ -141,6 +141,7 @@ impl Stage {
         if "filter".contains(only) {
             self.run_filters()?;
         }
+        self.run_queue_lines(only)?;
         Ok(())
     }
 

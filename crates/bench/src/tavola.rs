@@ -22,6 +22,8 @@ const FILL_TIME_MAX: Duration = Duration::from_secs(600);
 pub struct Tavola {
     process: Process,
     pub endpoint: Endpoint,
+    /// `host:port` of its queues.
+    pub queue_host: String,
     /// From its start to its first answer.
     pub start_time: Duration,
 }
@@ -41,14 +43,15 @@ impl Tavola {
         command.arg("--data").arg(data).arg("--ready-file").arg(&ready_file);
         let started = Instant::now();
         let mut process = Process::spawn(command, &cores.contestant, &data.with_extension("log"))?;
-        let url = process.wait_until(|| {
+        let (table_url, queue_url) = process.wait_until(|| {
             let text = std::fs::read_to_string(&ready_file).ok()?;
             let ready: serde_json::Value = serde_json::from_str(&text).ok()?;
-            ready.get("table")?.as_str().map(str::to_owned)
+            let url = |service: &str| ready.get(service)?.as_str().map(str::to_owned);
+            Some((url("table")?, url("queue")?))
         })?;
-        let endpoint = Endpoint::parse(&url)?;
+        let (endpoint, queue_host) = (Endpoint::parse(&table_url)?, Endpoint::parse(&queue_url)?.host);
         send(cores, &endpoint, &endpoint.request(&http::Method::GET, "/Tables?$top=1")?)?;
-        Ok(Self { process, endpoint, start_time: started.elapsed() })
+        Ok(Self { process, endpoint, queue_host, start_time: started.elapsed() })
     }
 
     /// Where to send, and whose time to count.
