@@ -98,7 +98,7 @@ async fn last_tick(engine: &dyn Engine) -> anyhow::Result<DateTime> {
 /// Makes the folder ours, and keeps a second export from it.
 fn take_folder(folder: &Path) -> anyhow::Result<File> {
     let cannot = || format!("cannot write into {}", folder.display());
-    fs::create_dir_all(folder).with_context(cannot)?;
+    make_folder(folder).with_context(cannot)?;
     let lock_path = folder.join(LOCK);
     let lock =
         File::options().create(true).truncate(false).write(true).open(lock_path).with_context(cannot)?;
@@ -127,6 +127,14 @@ fn take_folder(folder: &Path) -> anyhow::Result<File> {
     });
     written.with_context(cannot)?;
     Ok(lock)
+}
+
+/// Makes a folder and those above it, and every new name of one durable.
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let folder = std::path::absolute(folder)?;
+    let missing: Vec<&Path> = folder.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
+    fs::create_dir_all(&folder)?;
+    missing.into_iter().filter_map(Path::parent).try_for_each(|parent| File::open(parent)?.sync_all())
 }
 
 /// Writes the file of a space, or the rest of it.

@@ -147,6 +147,39 @@ proptest! {
     }
 }
 
+/// The version of the first row in the fixture.
+const FIXTURE_TICK: u64 = 638_000_000_000_000_000;
+
+#[test]
+fn format_1_is_read_as_it_was_first_written() {
+    block_on(async {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/export-1");
+        let (engine, _) = memory();
+        let manifest = import_from(&folder, &engine).await.unwrap();
+        let at = |ticks| DateTime::from_ticks(ticks).unwrap();
+        let row = |space, partition: &[u8], row: &[u8], ticks, body: &'static [u8]| {
+            (space_of(space), partition.to_vec(), row.to_vec(), at(ticks), Bytes::from_static(body))
+        };
+        assert_eq!(manifest.tick, at(FIXTURE_TICK + 5));
+        assert_eq!(
+            contents(&*engine).await,
+            [
+                row(0, b"account", b"table", FIXTURE_TICK, b"catalog"),
+                row(1, b"", b"", FIXTURE_TICK + 3, b""),
+                row(1, b"p\0", b"r", FIXTURE_TICK + 1, b"body"),
+                row(1, b"p\0", b"r\xFF", FIXTURE_TICK + 2, &[0; 300]),
+            ]
+        );
+        // And written again, it is the same to the byte.
+        let again = tempfile::tempdir().unwrap();
+        export_to(&engine, again.path()).await.unwrap();
+        for space in manifest.spaces.keys() {
+            let read = |folder: &Path| std::fs::read(folder.join(super::file::name_of(*space))).unwrap();
+            assert!(read(again.path()) == read(&folder), "{space}");
+        }
+    });
+}
+
 #[test]
 fn an_export_goes_on_wherever_its_files_end() {
     block_on(async {
