@@ -5,6 +5,10 @@
 //! one batch. A hot partition then costs one conditional write per round, not one per writer, and writers of one
 //! server never contend with each other.
 //!
+//! Where another server writes to the partition too, a lane rests after each round for as long as the round took. The
+//! other then has its round undisturbed, and more writers gather here meanwhile: on a test machine two servers that
+//! took turns kept 500 to 770 inserts a second in one partition, two that raced 240 to 360, and one alone 1,200.
+//!
 //! A writer's `decide` is borrowed from its caller, so only the caller's task can run it: the lane hands the view
 //! round. The lane itself is a task of its own, so a caller that goes away takes nothing with it.
 
@@ -20,14 +24,20 @@ use crate::commit::{Commit, Committed, Patience};
 use crate::engine::Core;
 use crate::head::{Attempt, Listing};
 use crate::settings::{
-    CALL_TIME_MAX, ROUND_BYTES_MAX, ROUND_ROWS_MAX, ROUND_TRANSACTIONS_MAX, WAITING_TRANSACTIONS_MAX,
+    CALL_TIME_MAX, REST_TIME_MAX, RIVAL_TIME, RIVALS_MAX, ROUND_BYTES_MAX, ROUND_ROWS_MAX,
+    ROUND_TRANSACTIONS_MAX, WAITING_TRANSACTIONS_MAX,
 };
 use crate::store::{HeadLife, Partition, Trouble};
 use crate::view::{Decided, View};
 
-/// The lanes that are in use, each with those that wait for its next round.
+/// The lanes that are in use.
 #[derive(Default)]
-pub(crate) struct Lanes(Mutex<HashMap<Partition, VecDeque<Writer>>>);
+pub(crate) struct Lanes {
+    /// Those that wait for the next round of each.
+    waiting: Mutex<HashMap<Partition, VecDeque<Writer>>>,
+    /// When another server was last met in a partition.
+    rivals: Mutex<HashMap<Partition, Instant>>,
+}
 
 /// A transaction in a lane.
 struct Writer {
@@ -139,7 +149,28 @@ impl Core {
 impl Lanes {
     /// Nothing under the lock can panic halfway, so what is behind a poisoned one is whole.
     fn lock(&self) -> MutexGuard<'_, HashMap<Partition, VecDeque<Writer>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another server has written to the partition while a round was on its way.
+    fn note_rival(&self, partition: &Partition) {
+        let mut rivals = self.rivals.lock().unwrap_or_else(PoisonError::into_inner);
+        if rivals.len() >= RIVALS_MAX {
+            rivals.retain(|_, met| met.elapsed() < RIVAL_TIME);
+        }
+        if rivals.len() < RIVALS_MAX {
+            rivals.insert(partition.clone(), Instant::now());
+        }
+    }
+
+    /// Whether another server was met in the partition just now.
+    fn has_rival(&self, partition: &Partition) -> bool {
+        let mut rivals = self.rivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_recent = rivals.get(partition).map(|met| met.elapsed() < RIVAL_TIME);
+        if is_recent == Some(false) {
+            rivals.remove(partition);
+        }
+        is_recent == Some(true)
     }
 
     /// The writers of the next round; without any the lane is gone.
@@ -191,7 +222,11 @@ async fn run(mut lane: Lane) {
         let (in_time, late): (Vec<Writer>, Vec<Writer>) =
             writers.into_iter().partition(|writer| writer.entered.elapsed() < CALL_TIME_MAX);
         tell(&late, &Ending::NotDone("waited too long for its turn".to_owned()));
+        let started = Instant::now();
         lane.round(in_time).await;
+        if lane.core.lanes.has_rival(&lane.partition) {
+            tokio::time::sleep(started.elapsed().min(REST_TIME_MAX)).await;
+        }
     }
     lane.has_left = true;
 }
@@ -217,6 +252,7 @@ impl Lane {
                 Committed::Unknown(cause) => return tell(&writers, &Ending::Unknown(cause.to_string())),
                 Committed::Lost => {
                     self.core.counters.conflicts.add(1);
+                    self.core.lanes.note_rival(&self.partition);
                     if !patience.wait().await {
                         return tell(&writers, &Ending::Conflict(attempts));
                     }

@@ -66,7 +66,13 @@ pub(crate) const ROUND_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 12 * 1024 * 1024;
 /// Transactions that may wait in one partition; more are refused.
 pub(crate) const WAITING_TRANSACTIONS_MAX: usize = 4096;
-/// Rows in the first page of a scan, and at most.
+/// For how long after it was met another server is taken to write to a partition still.
+pub(crate) const RIVAL_TIME: Duration = Duration::from_secs(1);
+/// How long a lane rests at most after a round, where another server writes too.
+pub(crate) const REST_TIME_MAX: Duration = Duration::from_millis(60);
+/// Partitions that are remembered for that.
+pub(crate) const RIVALS_MAX: usize = 10_000;
+/// Rows in the first page of a scan.
 pub(crate) const PAGE_ROWS_MIN: i32 = 64;
 /// Rows in a page of a scan at most.
 pub(crate) const PAGE_ROWS_MAX: i32 = 1000;

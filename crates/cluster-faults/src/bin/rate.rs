@@ -1,6 +1,6 @@
 //! How much one, two and three servers on the same cluster answer.
 //!
-//! `tavola-cluster-rate --seconds N --connections N -- ARGUMENTS OF tavola serve`
+//! `tavola-cluster-rate [--seconds N] [--connections N] [--work InsertHot] -- ARGUMENTS OF tavola serve`
 //!
 //! Each work runs for so many seconds with so many connections, spread over the servers. On one machine servers, nodes
 //! and this program share the cores, so compare lines of one run only.
@@ -47,13 +47,18 @@ fn run() -> Result<(), String> {
     let (mut seconds, mut connections) = (10, 32);
     let mut arguments = std::env::args().skip(1);
     let mut serve = Vec::new();
+    let mut works = WORKS.to_vec();
     while let Some(name) = arguments.next() {
         if name == "--" {
             serve = arguments.by_ref().collect();
             break;
         }
-        let value = arguments.next().and_then(|value| value.parse::<u64>().ok());
-        let value = value.ok_or_else(|| format!("{name} needs a number"))?;
+        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+        if name == "--work" {
+            works.retain(|work| format!("{work:?}") == value);
+            continue;
+        }
+        let value = value.parse::<u64>().map_err(|_| format!("{name} needs a number"))?;
         match name.as_str() {
             "--seconds" => seconds = value,
             "--connections" => connections = value,
@@ -70,7 +75,7 @@ fn run() -> Result<(), String> {
         let servers = servers.map_err(|error| error.to_string())?;
         let table = format!("Rate{}{count}", std::process::id());
         prepare(&servers[0], &table)?;
-        for work in WORKS {
+        for &work in &works {
             let line = measure(&servers, &table, work, seconds, connections)?;
             println!("| {count} | {work:?} | {line} |");
         }
