@@ -41,15 +41,16 @@ pub async fn export(engine: &dyn Engine, folder: &Path, progress: &mut Progress)
     }
     progress.end();
     progress.begin("writing", Some(manifest.rows()));
-    for (space, sum) in &manifest.spaces {
-        let written = write_space(engine, *space, &folder.join(name_of(*space)), progress).await?;
-        check_sum(*space, *sum, written, folder)?;
+    for space in manifest.spaces.keys() {
+        write_space(engine, *space, &folder.join(name_of(*space)), progress).await?;
     }
     progress.end();
     progress.begin("reading back", Some(manifest.rows()));
     for (space, sum) in &manifest.spaces {
-        let read = file::check(&folder.join(name_of(*space)), *space, |rows| progress.add(rows))?;
-        check_sum(*space, *sum, read, folder)?;
+        let path = folder.join(name_of(*space));
+        if file::check(&path, *space, |rows| progress.add(rows))? != *sum {
+            return Err(changed(*space, folder));
+        }
     }
     progress.end();
     check_names(folder, &manifest)?;
@@ -143,11 +144,11 @@ async fn write_space(
     space: SpaceId,
     path: &Path,
     progress: &mut Progress,
-) -> anyhow::Result<Sum> {
+) -> anyhow::Result<()> {
     let mut writer = match RowWriter::open(path, space)? {
         Opened::Whole(sum) => {
             progress.skip(sum.rows);
-            return Ok(sum);
+            return Ok(());
         }
         Opened::Unfinished(writer) => writer,
     };
@@ -168,10 +169,6 @@ async fn write_space(
     scanned.with_context(|| format!("cannot read space {space}"))?;
     let finished = failure.map_or_else(|| writer.finish(), Err);
     finished.with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn check_sum(space: SpaceId, expected: Sum, found: Sum, folder: &Path) -> anyhow::Result<()> {
-    if expected == found { Ok(()) } else { Err(changed(space, folder)) }
 }
 
 fn changed(space: SpaceId, folder: &Path) -> anyhow::Error {

@@ -212,14 +212,13 @@ impl RowWriter {
     }
 
     /// Writes what is left and the end, and makes all of it durable.
-    pub fn finish(mut self) -> io::Result<Sum> {
+    pub fn finish(mut self) -> io::Result<()> {
         if self.rows > 0 {
             self.write_chunk()?;
         }
         self.chunk.extend_from_slice(&encode_sum(&self.sum));
         self.write_chunk()?;
-        self.file.sync_all()?;
-        Ok(self.sum)
+        self.file.sync_all()
     }
 
     fn write_chunk(&mut self) -> io::Result<()> {

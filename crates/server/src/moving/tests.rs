@@ -289,6 +289,31 @@ fn a_damaged_cut_or_missing_file_is_refused_before_the_store_is_touched() {
 }
 
 #[test]
+fn what_somebody_else_has_written_meanwhile_is_noticed() {
+    block_on(async {
+        let (engine, clock) = memory();
+        fill_much(&*engine, &clock).await;
+        let root = tempfile::tempdir().unwrap();
+        export_to(&engine, root.path()).await.unwrap();
+        let row = || vec![(vec![7], vec![(vec![7], Some(b"foreign".to_vec()))])];
+        for number in [0, 1, 9] {
+            let (target, _) = memory();
+            let mut seeds = 0..1000;
+            while !target.spaces().await.unwrap().contains(&super::IMPORTING) {
+                let settings =
+                    FaultSettings { refused: 300, ..FaultSettings::with_seed(seeds.next().unwrap()) };
+                let faulty: Arc<dyn Engine> = Arc::new(FaultEngine::new(target.clone(), settings));
+                import_from(root.path(), &faulty).await.unwrap_err();
+            }
+            let filling = row().into_iter().map(|(partition, rows)| (number, partition, rows)).collect();
+            fill(&*target, &filling).await;
+            let said = import_from(root.path(), &target).await.unwrap_err().to_string();
+            assert!(said.contains("somebody else has written") || said.contains("not empty"), "{said}");
+        }
+    });
+}
+
+#[test]
 fn an_import_through_failures_comes_to_the_same_however_often_it_is_begun() {
     block_on(async {
         let (engine, clock) = memory();
