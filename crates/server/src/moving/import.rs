@@ -46,6 +46,7 @@ pub async fn import(
     progress: &mut Progress,
 ) -> anyhow::Result<Manifest> {
     let manifest = Manifest::read(folder)?;
+    let _lock = Manifest::lock(folder)?;
     check_files(folder, &manifest, progress)?;
     begin(&**engine, &manifest).await?;
     progress.begin("loading", Some(manifest.rows()));

@@ -2,7 +2,7 @@
 //! is finished.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
@@ -41,6 +41,20 @@ impl Manifest {
     /// Whether a folder has a manifest.
     pub fn is_in(folder: &Path) -> bool {
         folder.join(FILE).exists()
+    }
+
+    /// Keeps a second import from the folder, for as long as the file is held. One that was only stopped would otherwise
+    /// go on after the other had ended, and load old rows over those that were written since.
+    pub fn lock(folder: &Path) -> anyhow::Result<File> {
+        let path = folder.join(FILE);
+        let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => bail!("another import of {} is running", folder.display()),
+            Err(TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("cannot lock {}", path.display()))
+            }
+        }
     }
 
     /// Reads the manifest of a folder.

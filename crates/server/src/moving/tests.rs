@@ -289,6 +289,22 @@ fn a_damaged_cut_or_missing_file_is_refused_before_the_store_is_touched() {
 }
 
 #[test]
+fn two_imports_of_one_folder_at_once_are_refused() {
+    block_on(async {
+        let (engine, clock) = memory();
+        fill_much(&*engine, &clock).await;
+        let root = tempfile::tempdir().unwrap();
+        export_to(&engine, root.path()).await.unwrap();
+        let lock = Manifest::lock(root.path()).unwrap();
+        let (target, _) = memory();
+        let said = import_from(root.path(), &target).await.unwrap_err().to_string();
+        assert!(said.contains("another import of"), "{said}");
+        drop(lock);
+        import_from(root.path(), &target).await.unwrap();
+    });
+}
+
+#[test]
 fn what_somebody_else_has_written_meanwhile_is_noticed() {
     block_on(async {
         let (engine, clock) = memory();
