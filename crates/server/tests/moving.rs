@@ -5,7 +5,7 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{contents, fail, fill, run_killed, succeed, tavola, text};
@@ -95,7 +95,7 @@ fn a_half_imported_folder_is_neither_served_nor_exported_nor_taken_for_another_i
     succeed(export(&path("old"), &path("out")));
     fill(&path("other"), 2, 3);
     succeed(export(&path("other"), &path("other-out")));
-    let mut child = import(&path("out"), &path("new")).spawn().unwrap();
+    let mut child = import(&path("out"), &path("new")).stderr(Stdio::null()).spawn().unwrap();
     // It has begun when there is something to lock; it takes longer than that in any case.
     let began = Instant::now();
     let is_begun = || std::fs::read_dir(path("new/store/keyspaces")).map_or(0, Iterator::count) > 4;
