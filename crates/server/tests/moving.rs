@@ -13,7 +13,7 @@ use http::Method;
 use tavola_testkit::{Connection, DataFolder, QueueConnection, Request, ServerOptions, TestServer};
 
 /// Kills of each command.
-const KILLS: usize = 6;
+const KILLS: u32 = 6;
 
 fn export(data_dir: &Path, out: &Path) -> Command {
     tavola(["export", "--data", text(data_dir), "--out", text(out)])
@@ -32,9 +32,9 @@ fn serve(data_dir: &Path) -> TestServer {
     TestServer::start_with(&options).unwrap()
 }
 
-/// Times at which a command is killed, spread by chance over the time that it takes.
-fn times(random: &mut fastrand::Rng, taken: Duration) -> Vec<Duration> {
-    (0..KILLS).map(|_| taken.mul_f64(random.f64())).collect()
+/// Times at which a command is killed, spread by chance over the time that it takes, the earliest first.
+fn times(random: &mut fastrand::Rng, taken: Duration) -> impl Iterator<Item = Duration> {
+    (0..KILLS).map(move |place| taken.mul_f64((f64::from(place) + random.f64()) / f64::from(KILLS)))
 }
 
 #[test]
@@ -50,7 +50,8 @@ fn killed_at_any_moment_an_export_and_an_import_go_on_and_come_to_the_same() {
     let began = Instant::now();
     succeed(export(&path("old"), &path("whole")));
     let taken = began.elapsed();
-    run_killed(|| export(&path("old"), &path("out")), times(&mut random, taken));
+    let kills = run_killed(|| export(&path("old"), &path("out")), times(&mut random, taken));
+    assert!(kills > 0, "the export was never killed");
     for entry in std::fs::read_dir(path("whole")).unwrap() {
         let name = entry.unwrap().file_name();
         if name.to_string_lossy().ends_with(".rows") {
@@ -62,7 +63,8 @@ fn killed_at_any_moment_an_export_and_an_import_go_on_and_come_to_the_same() {
     let began = Instant::now();
     succeed(import(&path("whole"), &path("straight")));
     let taken = began.elapsed();
-    run_killed(|| import(&path("out"), &path("new")), times(&mut random, taken));
+    let kills = run_killed(|| import(&path("out"), &path("new")), times(&mut random, taken));
+    assert!(kills > 0, "the import was never killed");
     assert!(before.len() > 30_000, "{} rows", before.len());
     assert!(contents(&path("straight")) == before, "a straight import differs");
     assert!(contents(&path("new")) == before, "an import that was killed differs (seed={seed})");
