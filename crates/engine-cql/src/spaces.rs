@@ -27,6 +27,8 @@ const REGISTRY: StoredSpace = [0xFF; 16];
 const CATALOG: StoredSpace = [0; 16];
 const LIVING_ROW: u8 = b's';
 const DROPPED_ROW: u8 = b'd';
+/// Spaces that are remembered before those whose leases are over are forgotten.
+const KNOWN_MAX: usize = 10_000;
 /// How much longer than a lease a drop waits, in percent: clocks do not run equally fast.
 const WAIT_PERCENT: u32 = 125;
 
@@ -120,7 +122,11 @@ impl Spaces {
             return Err(EngineError::SpaceMissing { space });
         };
         let lease = Lease { space, stored, began, until: Some(began + self.lease_time) };
-        self.lock().insert(space, lease);
+        let mut known = self.lock();
+        if known.len() >= KNOWN_MAX {
+            known.retain(|_, lease| lease.holds(began));
+        }
+        known.insert(space, lease);
         Ok(lease)
     }
 
