@@ -40,6 +40,20 @@ impl Default for ServiceSettings {
     }
 }
 
+/// How far the clocks of servers that share a store may be apart before a deleted name can be free too early.
+const CLOCKS_APART_MAX: Duration = Duration::from_secs(30);
+
+impl ServiceSettings {
+    /// For how long the name of something deleted stays taken, if it should stay so for `delay`.
+    ///
+    /// On a shared store other servers may go on writing to what was deleted for the time of a lease. If the name were
+    /// free meanwhile, something new of that name could be made, and a write that was acknowledged after that would be
+    /// gone. So the name stays taken until nobody remembers, even if this server ends before that.
+    pub(crate) fn name_kept_for(&self, delay: Duration) -> Duration {
+        self.catalog_lease.map_or(delay, |lease| delay.max(lease * 2 + CLOCKS_APART_MAX))
+    }
+}
+
 /// Executes commands on an engine.
 #[derive(Clone)]
 pub struct Service {

@@ -27,6 +27,10 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
+        Self::with_settings(seed, ServiceSettings::default())
+    }
+
+    fn with_settings(seed: u64, service_settings: ServiceSettings) -> Self {
         let clock = HeldClock::new();
         let inner = Arc::new(MemoryEngine::new(clock.clone()));
         // Delays would need a timer and change nothing for one caller.
@@ -34,7 +38,7 @@ impl Run {
         let faults = Arc::new(FaultEngine::new(inner.clone(), settings));
         let uncached = ServiceSettings { catalog_cache: false, ..ServiceSettings::default() };
         Self {
-            faulty: Service::new(faults, clock.clone(), ServiceSettings::default()),
+            faulty: Service::new(faults, clock.clone(), service_settings),
             clean: Service::new(inner.clone(), clock, uncached),
             inner,
             runtime: tokio::runtime::Builder::new_current_thread().build().unwrap(),
@@ -134,4 +138,30 @@ fn a_change_of_the_catalog_ends_even_if_nobody_waits_for_it() {
         tokio::task::yield_now().await;
     });
     assert!(run.exists("apples"));
+}
+
+#[test]
+fn on_a_shared_store_a_deleted_name_is_free_only_when_nobody_can_write_to_what_it_named() {
+    let (mut freed, mut kept) = (0, 0);
+    for seed in 0..200 {
+        let catalog_lease = Some(std::time::Duration::from_secs(1));
+        let run = Run::with_settings(seed, ServiceSettings { catalog_lease, ..ServiceSettings::default() });
+        run.run(&run.clean, Command::CreateTable(table("apples"))).unwrap();
+        let deleted = run.run(&run.faulty, Command::DeleteTable(table("apples")));
+        let created = run.run(&run.clean, Command::CreateTable(table("apples"))).map_err(|error| error.code);
+        let spaces = run.runtime.block_on(run.inner.spaces()).unwrap().len();
+        match created {
+            Ok(_) => {
+                assert_eq!(spaces, 2, "seed {seed}: the catalog and the new table only");
+                freed += 1;
+            }
+            Err(code) => {
+                let as_told = code == ErrorCode::TableBeingDeleted
+                    || (code == ErrorCode::TableAlreadyExists && deleted.is_err());
+                assert!(as_told, "seed {seed}: {code:?} after {deleted:?}");
+                kept += 1;
+            }
+        }
+    }
+    assert!(freed > 0 && kept > 0, "freed {freed}, kept {kept}");
 }

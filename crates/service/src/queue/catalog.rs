@@ -257,15 +257,32 @@ impl Queues {
     }
 
     async fn delete_now(&self, account: &AccountName, name: &QueueName) -> Result<(), ServiceError> {
-        let delay = self.settings.queue_delete_delay.as_secs();
-        let deleted_until = if delay == 0 { None } else { self.clock.now().plus_seconds(delay) };
+        let delay = self.settings.queue_delete_delay;
+        let kept_for = self.settings.name_kept_for(delay);
+        let deleted_until =
+            if kept_for.is_zero() { None } else { self.clock.now().plus_seconds(kept_for.as_secs()) };
         let old = self
             .change_existing(account, name, |queue| {
                 deleted_until.map(|until| Queue { deleted_until: Some(until), ..queue.clone() })
             })
             .await?;
-        self.drop_space(old.space).await;
+        let dropped = self.drop_space(old.space).await;
+        if dropped && delay.is_zero() && !kept_for.is_zero() {
+            self.free_name(account, name, old.space).await;
+        }
         Ok(())
+    }
+
+    /// Removes the row of a deleted queue that nobody remembers any more. If that fails, the name is free when its time
+    /// is over.
+    async fn free_name(&self, account: &AccountName, name: &QueueName, space: SpaceId) {
+        let freed = self.change(account, name, |stored| match stored {
+            Some((queue, QueueState::BeingDeleted | QueueState::Gone)) if queue.space == space => Ok(None),
+            _ => Err(ErrorCode::QueueNotFound.into()),
+        });
+        if let Err(error) = freed.await {
+            tracing::debug!(%error, "name of a deleted queue is left to its time");
+        }
     }
 
     async fn clear_now(&self, account: &AccountName, name: &QueueName) -> Result<(), ServiceError> {
@@ -356,12 +373,15 @@ impl Queues {
         }
     }
 
-    /// Drops a space that no row names. If that fails the rows take up room until the next start, no more.
-    async fn drop_space(&self, space: SpaceId) {
+    /// Drops a space that no row names, and says whether that is done. If not, the rows take up room until the next
+    /// start, no more.
+    async fn drop_space(&self, space: SpaceId) -> bool {
         self.live.forget(space);
-        if let Err(error) = self.engine.drop_space(space).await {
+        let dropped = self.engine.drop_space(space).await;
+        if let Err(error) = &dropped {
             tracing::warn!(%space, %error, "space is left for the next start to drop");
         }
+        dropped.is_ok()
     }
 
     fn read<T>(&self, read: impl FnOnce(&Remembered) -> T) -> T {

@@ -135,8 +135,10 @@ impl Catalog {
     }
 
     async fn delete(&self, account: &AccountName, name: &TableName) -> Result<(), ServiceError> {
-        let delay = self.settings.table_delete_delay.as_secs();
-        let deleted_until = if delay == 0 { None } else { self.clock.now().plus_seconds(delay) };
+        let delay = self.settings.table_delete_delay;
+        let kept_for = self.settings.name_kept_for(delay);
+        let deleted_until =
+            if kept_for.is_zero() { None } else { self.clock.now().plus_seconds(kept_for.as_secs()) };
         let mut space = None;
         self.change_table(account, name, |stored| match stored {
             Some((table, TableState::Exists)) => {
@@ -147,10 +149,24 @@ impl Catalog {
             Some((_, TableState::Gone)) | None => Err(ErrorCode::ResourceNotFound.into()),
         })
         .await?;
-        if let Some(space) = space {
-            self.drop_space(space).await;
+        let Some(space) = space else { return Ok(()) };
+        let dropped = self.drop_space(space).await;
+        if dropped && delay.is_zero() && !kept_for.is_zero() {
+            self.free_name(account, name, space).await;
         }
         Ok(())
+    }
+
+    /// Removes the row of a deleted table that nobody remembers any more. If that fails, the name is free when its time
+    /// is over.
+    async fn free_name(&self, account: &AccountName, name: &TableName, space: SpaceId) {
+        let freed = self.change_table(account, name, |stored| match stored {
+            Some((table, TableState::BeingDeleted | TableState::Gone)) if table.space == space => Ok(None),
+            _ => Err(ErrorCode::ResourceNotFound.into()),
+        });
+        if let Err(error) = freed.await {
+            tracing::debug!(%error, "name of a deleted table is left to its time");
+        }
     }
 
     /// Replaces the row of a table by what `decide` makes of it; `None` removes the row.
@@ -188,12 +204,15 @@ impl Catalog {
         }
     }
 
-    /// Drops a space that no row names. If that fails the rows take up room until the next start, no more.
-    async fn drop_space(&self, space: SpaceId) {
-        if let Err(error) = self.engine.drop_space(space).await {
-            let error: &EngineError = &error;
+    /// Drops a space that no row names, and says whether that is done. If not, the rows take up room until the next
+    /// start, no more.
+    async fn drop_space(&self, space: SpaceId) -> bool {
+        let dropped = self.engine.drop_space(space).await;
+        if let Err(error) = &dropped {
+            let error: &EngineError = error;
             tracing::warn!(%space, %error, "space is left for the next start to drop");
         }
+        dropped.is_ok()
     }
 }
 
