@@ -188,7 +188,11 @@ impl RowWriter {
         loop {
             match reader.next()? {
                 Next::Rows(_) => {}
-                Next::End => return Ok(Opened::Whole(reader.sum)),
+                Next::End => {
+                    // Whoever wrote the end may have been killed before it was on the disk.
+                    file.sync_all()?;
+                    return Ok(Opened::Whole(reader.sum));
+                }
                 Next::Spoilt(_) => break,
             }
         }
