@@ -304,6 +304,21 @@ fn two_imports_of_one_folder_at_once_are_refused() {
     });
 }
 
+/// A store with an import that has begun and not ended. How far a failing one comes is by chance, so it is tried on
+/// fresh stores until one stays between.
+async fn unfinished_import(folder: &Path) -> Arc<dyn Engine> {
+    for seed in 0..1000 {
+        let (target, _) = memory();
+        let settings = FaultSettings { refused: 300, ..FaultSettings::with_seed(seed) };
+        let faulty: Arc<dyn Engine> = Arc::new(FaultEngine::new(target.clone(), settings));
+        let imported = import_from(folder, &faulty).await;
+        if imported.is_err() && target.spaces().await.unwrap().contains(&super::IMPORTING) {
+            return target;
+        }
+    }
+    panic!("no import failed halfway");
+}
+
 #[test]
 fn what_somebody_else_has_written_meanwhile_is_noticed() {
     block_on(async {
@@ -313,14 +328,7 @@ fn what_somebody_else_has_written_meanwhile_is_noticed() {
         export_to(&engine, root.path()).await.unwrap();
         let row = || vec![(vec![7], vec![(vec![7], Some(b"foreign".to_vec()))])];
         for number in [0, 1, 9] {
-            let (target, _) = memory();
-            let mut seeds = 0..1000;
-            while !target.spaces().await.unwrap().contains(&super::IMPORTING) {
-                let settings =
-                    FaultSettings { refused: 300, ..FaultSettings::with_seed(seeds.next().unwrap()) };
-                let faulty: Arc<dyn Engine> = Arc::new(FaultEngine::new(target.clone(), settings));
-                import_from(root.path(), &faulty).await.unwrap_err();
-            }
+            let target = unfinished_import(root.path()).await;
             let filling = row().into_iter().map(|(partition, rows)| (number, partition, rows)).collect();
             fill(&*target, &filling).await;
             let said = import_from(root.path(), &target).await.unwrap_err().to_string();
