@@ -113,7 +113,12 @@ pub const SETTINGS: &[Setting] = &[
         "how long the name of a deleted queue answers QueueBeingDeleted",
     ),
     setting("cache-mb", "MIB", "48", "memory for blocks read from disk"),
-    setting("memtable-mb", "MIB", "24", "memory for the newest rows of a table before they are written out"),
+    setting(
+        "memtable-mb",
+        "MIB",
+        "4",
+        "memory for the newest rows of a table before they are written out; more takes more inserts a second and lets some wait longer",
+    ),
     setting("disk-reserve-mb", "MIB", "256", "free disk space below which writes are refused"),
     setting("worker-threads", "COUNT", "0", "threads that answer requests (0 for one a core)"),
     setting("connections-max", "COUNT", "4096", "connections open at once; more wait to be accepted"),
