@@ -248,9 +248,10 @@ impl Store {
             }
         }
         let answer = self.session.batch(&batch, values).await.map_err(trouble)?;
-        let answer = answer.into_rows_result().map_err(impossible)?;
+        // The batch was executed, so an answer that cannot be read leaves it open whether it was kept.
+        let answer = answer.into_rows_result().map_err(unclear)?;
         // Cassandra gives more columns where the condition fails; the first one is `[applied]` in any case.
-        let row = answer.maybe_first_row::<scylla::value::Row>().map_err(impossible)?;
+        let row = answer.maybe_first_row::<scylla::value::Row>().map_err(unclear)?;
         let applied = row.and_then(|row| row.columns.into_iter().next().flatten());
         match applied.and_then(|value| value.as_boolean()) {
             Some(true) => Ok(Applied::Yes),
@@ -327,6 +328,10 @@ fn stored_row(version: Option<i64>, body: Option<Bytes>) -> Result<StoredRow, Tr
 
 fn impossible(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
     Trouble::Impossible(error.into())
+}
+
+fn unclear(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
+    Trouble::Unclear(error.into())
 }
 
 /// What a failure says about the statement. Whatever is not plain is unclear.
