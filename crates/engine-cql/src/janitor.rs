@@ -65,15 +65,12 @@ pub(crate) async fn run(core: Weak<Core>) {
     for look in 0u64.. {
         tokio::time::sleep(LOOK_EVERY).await;
         let Some(core) = core.upgrade() else { return };
-        let done = async {
-            core.tidy_candidates().await?;
-            if look % WALK_LOOKS == WALK_LOOKS - 1 {
-                core.reclaim_spaces().await?;
-                core.walk_somewhere().await?;
-            }
-            Ok::<_, EngineError>(())
-        };
-        if let Err(error) = done.await {
+        let mut done = vec![core.tidy_candidates().await];
+        if look % WALK_LOOKS == WALK_LOOKS - 1 {
+            done.push(core.reclaim_spaces().await);
+            done.push(core.walk_somewhere().await);
+        }
+        for error in done.into_iter().filter_map(Result::err) {
             tracing::debug!(%error, "tidying is left for the next look");
         }
     }
@@ -174,15 +171,17 @@ impl Core {
         matches!(self.store.write(partition, head.tick, &after, life, &[]).await, Ok(Applied::Yes))
     }
 
-    /// Removes the rows of spaces that were dropped a while ago.
+    /// Removes the rows of spaces that were dropped a while ago. One that fails does not hold up those behind it; the
+    /// first failure is told at the end.
     async fn reclaim_spaces(self: &Arc<Self>) -> Result<(), EngineError> {
         let now = self.clock.now().ticks();
+        let mut done = Ok(());
         for dropped in self.dropped_spaces().await? {
             if dropped.since.ticks().saturating_add(DROPPED_TICKS) <= now {
-                self.reclaim(&dropped).await?;
+                done = done.and(self.reclaim(&dropped).await);
             }
         }
-        Ok(())
+        done
     }
 
     async fn reclaim(self: &Arc<Self>, dropped: &Dropped) -> Result<(), EngineError> {

@@ -1,7 +1,8 @@
 //! The tables, made and checked by version.
 //!
 //! Only `init` changes the schema, when an operator asks for it, because two servers that do so at once can leave a
-//! cluster that disagrees with itself. Running it twice changes nothing.
+//! cluster that disagrees with itself. Running it twice changes nothing, and running it on tables that an earlier
+//! program made gives them the settings they lack.
 
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
@@ -17,8 +18,11 @@ const LEASE_MS: &str = "lease-ms";
 /// `row`: rows by space, partition and key. A key is one byte and the row bytes, so that the head of the partition
 /// comes before all of them. `tick` belongs to the partition, so that every page of a scan tells it.
 ///
-/// `directory`: the partitions of a space in order, spread over shards. Written without conditions.
-const TABLES: [&str; 3] = [
+/// `directory`: the partitions of a space in order, spread over shards. Written without conditions. Markers of removed
+/// entries are kept for an hour, not for ten days: the cluster gives up on a read that meets 100,000 of them in a row,
+/// and an entry that comes back because a node never heard of its removal does no harm (`directory.rs`). It is set
+/// apart from the table, so that a table that is there already gets it too.
+const TABLES: [&str; 4] = [
     "CREATE TABLE IF NOT EXISTS about (name text PRIMARY KEY, value text)",
     "CREATE TABLE IF NOT EXISTS row (
        space blob, part blob, key blob,
@@ -28,9 +32,10 @@ const TABLES: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS directory (
        space blob, shard smallint, part blob, generation bigint,
        PRIMARY KEY ((space, shard), part, generation))",
+    "ALTER TABLE directory WITH gc_grace_seconds = 3600",
 ];
 
-/// Makes the keyspace and its tables, as far as they are not there.
+/// Makes the keyspace and its tables, as far as they are not there, and sets what they lack.
 pub async fn init(settings: &CqlSettings, cluster: &ClusterSettings) -> Result<(), ConnectError> {
     check_name(&settings.keyspace)?;
     let copies: Vec<String> =

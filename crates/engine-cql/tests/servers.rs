@@ -31,9 +31,7 @@ impl Cluster {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let mut settings = CqlSettings::new(nodes.split(',').map(str::to_owned).collect());
         settings.keyspace = format!("{name}_{}", since.as_millis());
-        let copies = u32::try_from(settings.nodes.len()).unwrap();
-        let cluster = ClusterSettings { replication: vec![("datacenter1".to_owned(), copies)], lease: LEASE };
-        init(&settings, &cluster).await.unwrap();
+        init(&settings, &chosen(&settings)).await.unwrap();
         Self { settings }
     }
 
@@ -43,6 +41,11 @@ impl Cluster {
         clock.step(seconds_ahead * SECOND);
         (CqlEngine::connect(&self.settings, clock.clone()).await.unwrap(), clock)
     }
+}
+
+fn chosen(settings: &CqlSettings) -> ClusterSettings {
+    let copies = u32::try_from(settings.nodes.len()).unwrap();
+    ClusterSettings { replication: vec![("datacenter1".to_owned(), copies)], lease: LEASE }
 }
 
 async fn put(engine: &CqlEngine, partition: &[u8], row: &[u8], body: &str) -> Result<DateTime, EngineError> {
@@ -217,4 +220,23 @@ async fn the_rows_of_a_dropped_space_are_removed_behind_it() {
     // Twenty partitions with a head and a row each, and the note of the drop itself.
     assert!(count().await <= before - 40, "{before} rows before, {} after", count().await);
     assert_eq!(server.metrics().spaces_reclaimed, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_an_earlier_version_get_the_settings_they_lack() {
+    let cluster = Cluster::new("settings").await;
+    let keyspace = &cluster.settings.keyspace;
+    let session = SessionBuilder::new().known_nodes(&cluster.settings.nodes).build().await.unwrap();
+    let seconds = async || {
+        let select =
+            "SELECT gc_grace_seconds FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
+        let found = session.query_unpaged(select, (keyspace, "directory")).await.unwrap();
+        found.into_rows_result().unwrap().first_row::<(i32,)>().unwrap().0
+    };
+    assert_eq!(seconds().await, 3600);
+    let before = format!("ALTER TABLE {keyspace}.directory WITH gc_grace_seconds = 864000");
+    session.query_unpaged(before, ()).await.unwrap();
+    assert_eq!(seconds().await, 864_000);
+    init(&cluster.settings, &chosen(&cluster.settings)).await.unwrap();
+    assert_eq!(seconds().await, 3600);
 }
