@@ -16,7 +16,7 @@ use tavola_engine::{
 };
 use tavola_model::{Clock, DateTime};
 
-use crate::janitor::{self, Candidates};
+use crate::janitor::{self, Candidates, Cursors};
 use crate::lane::Lanes;
 use crate::metrics::{Counters, CqlMetrics};
 use crate::safety::{self, NodeReport};
@@ -64,6 +64,7 @@ pub(crate) struct Core {
     pub lanes: Lanes,
     pub spaces: Spaces,
     pub candidates: Candidates,
+    pub cursors: Cursors,
     pub counters: Counters,
 }
 
@@ -87,6 +88,7 @@ impl CqlEngine {
             lanes: Lanes::default(),
             spaces: Spaces::new(lease_time),
             candidates: Candidates::default(),
+            cursors: Cursors::default(),
             counters: Counters::default(),
         });
         tokio::spawn(janitor::run(Arc::downgrade(&core)));

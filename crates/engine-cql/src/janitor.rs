@@ -4,8 +4,8 @@
 //! - Entries of the directory that no head names are removed: a server ended between the two writes.
 //! - The rows of dropped spaces are removed.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -44,7 +44,7 @@ pub(crate) struct Candidates(Mutex<VecDeque<(Instant, Partition)>>);
 impl Candidates {
     /// A row of the partition was deleted.
     pub fn note(&self, partition: &Partition) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.lock();
         let is_last = waiting.back().is_some_and(|(_, last)| last == partition);
         if !is_last && waiting.len() < CANDIDATES_MAX {
             waiting.push_back((Instant::now(), partition.clone()));
@@ -52,11 +52,51 @@ impl Candidates {
     }
 
     /// Those that have waited for long enough.
-    fn take(&self) -> Vec<Partition> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take(&self) -> VecDeque<(Instant, Partition)> {
+        let mut waiting = self.lock();
         let due = waiting.iter().take(CANDIDATES_EACH).take_while(|(since, _)| since.elapsed() >= IDLE_TIME);
         let due = due.count();
-        waiting.drain(..due).map(|(_, partition)| partition).collect()
+        waiting.drain(..due).collect()
+    }
+
+    /// Puts back those of [`Self::take`] that were not looked at.
+    fn put_back(&self, due: VecDeque<(Instant, Partition)>) {
+        let mut waiting = self.lock();
+        due.into_iter().rev().for_each(|candidate| waiting.push_front(candidate));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Instant, Partition)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How far the walk through each shard of the directory has come; a shard that is not here begins at its start.
+#[derive(Default)]
+pub(crate) struct Cursors(Mutex<HashMap<(StoredSpace, i16), Bytes>>);
+
+impl Cursors {
+    /// Where to go on in a shard.
+    fn get(&self, shard: (StoredSpace, i16)) -> Bytes {
+        self.lock().get(&shard).cloned().unwrap_or_default()
+    }
+
+    /// Goes on there the next time; `None` for the start.
+    fn set(&self, shard: (StoredSpace, i16), from: Option<Bytes>) {
+        let mut cursors = self.lock();
+        match from {
+            Some(from) => cursors.insert(shard, from),
+            None => cursors.remove(&shard),
+        };
+    }
+
+    /// Forgets the shards of other spaces than these.
+    fn keep_only(&self, spaces: &[StoredSpace]) {
+        let spaces: HashSet<&StoredSpace> = spaces.iter().collect();
+        self.lock().retain(|(space, _), _| spaces.contains(space));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(StoredSpace, i16), Bytes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,31 +141,47 @@ impl Core {
         }
     }
 
+    /// Looks at those that are due, up to the first that fails.
     async fn tidy_candidates(&self) -> Result<(), EngineError> {
-        for partition in self.candidates.take() {
-            let (head, _) =
-                self.read_rows(&partition, &[], &mut Patience::new()).await.map_err(read_failed)?;
-            if let Listing::Listed(generation) = head.listing {
-                self.tidy_entry(&partition, generation).await?;
+        let mut due = self.candidates.take();
+        while let Some((_, partition)) = due.pop_front() {
+            if let Err(error) = self.tidy_candidate(&partition).await {
+                self.candidates.put_back(due);
+                // Behind the others, so that it does not hold them up again.
+                self.candidates.note(&partition);
+                return Err(error);
             }
         }
         Ok(())
     }
 
-    /// Looks at some entries of the directory, of a space and a shard by chance.
+    async fn tidy_candidate(&self, partition: &Partition) -> Result<(), EngineError> {
+        let (head, _) = self.read_rows(partition, &[], &mut Patience::new()).await.map_err(read_failed)?;
+        match head.listing {
+            Listing::Listed(generation) => self.tidy_entry(partition, generation).await,
+            Listing::Unlisted => Ok(()),
+        }
+    }
+
+    /// Looks at some more entries of the directory, of a space and a shard by chance.
     async fn walk_somewhere(&self) -> Result<(), EngineError> {
         let spaces = self.stored_spaces().await?;
+        self.cursors.keep_only(&spaces);
         let chance = fresh_id();
         let place = usize::try_from(chance % u64::try_from(spaces.len()).unwrap_or(1)).unwrap_or(0);
-        let Some(space) = spaces.get(place) else { return Ok(()) };
+        let Some(space) = spaces.get(place).copied() else { return Ok(()) };
         let shard = i16::try_from((chance >> 32) % DIRECTORY_SHARDS.unsigned_abs() as u64).unwrap_or(0);
-        let from = chance.to_be_bytes();
-        // Half of the walks begin at the start, where small spaces have all they have.
-        let from: &[u8] = if chance & (1 << 40) == 0 { &[] } else { &from };
-        let read = || self.store.read_directory(space, shard, from, WALK_ENTRIES);
+        let from = self.cursors.get((space, shard));
+        let read = || self.store.read_directory(&space, shard, &from, WALK_ENTRIES);
         let entries = self.patiently(&mut Patience::new(), read).await.map_err(read_failed)?;
+        let is_last = i32::try_from(entries.len()).is_ok_and(|len| len < WALK_ENTRIES);
         for (bytes, generation) in entries {
-            self.tidy_entry(&Partition { space: *space, bytes }, generation).await?;
+            // Past it in any case: one that fails does not hold up the others.
+            self.cursors.set((space, shard), Some(right_after(&bytes)));
+            self.tidy_entry(&Partition { space, bytes }, generation).await?;
+        }
+        if is_last {
+            self.cursors.set((space, shard), None);
         }
         Ok(())
     }
@@ -210,5 +266,41 @@ impl Core {
         }
         let delete = || self.store.delete_directory(space, shard);
         self.patiently(&mut Patience::new(), delete).await.map_err(read_failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partition(number: u8) -> Partition {
+        Partition { space: [1; 16], bytes: Bytes::copy_from_slice(&[number]) }
+    }
+
+    #[test]
+    fn candidates_that_are_put_back_are_the_next_again_and_in_their_order() {
+        let candidates = Candidates::default();
+        let long_ago = Instant::now().checked_sub(IDLE_TIME).unwrap();
+        candidates.put_back([1, 2, 3].map(|number| (long_ago, partition(number))).into());
+        candidates.note(&partition(4));
+        let mut due = candidates.take();
+        assert_eq!(due.pop_front().unwrap().1, partition(1));
+        candidates.put_back(due);
+        candidates.note(&partition(1));
+        let due: Vec<_> = candidates.take().into_iter().map(|(_, partition)| partition).collect();
+        assert_eq!(due, [partition(2), partition(3)], "those that were just noted wait");
+        assert_eq!(candidates.lock().len(), 2);
+    }
+
+    #[test]
+    fn a_walk_goes_on_where_it_was_and_begins_again_after_the_end() {
+        let (cursors, kept, dropped) = (Cursors::default(), ([1; 16], 3), ([2; 16], 3));
+        assert_eq!(cursors.get(kept), Bytes::new());
+        cursors.set(kept, Some(right_after(b"p")));
+        cursors.set(dropped, Some(right_after(b"q")));
+        cursors.keep_only(&[[1; 16]]);
+        assert_eq!((cursors.get(kept), cursors.get(dropped)), (Bytes::from("p\0"), Bytes::new()));
+        cursors.set(kept, None);
+        assert_eq!(cursors.get(kept), Bytes::new());
     }
 }
