@@ -155,7 +155,11 @@ impl Engine for CqlEngine {
         let partition = Partition { space: lease.stored, bytes: Bytes::copy_from_slice(partition) };
         let keys: Arc<[Bytes]> = rows.iter().map(|row| stored_key(row)).collect();
         let transacted = self.core.transact(partition, keys, decide).await?;
-        self.core.spaces.confirm(&self.core, &mut lease).await?;
+        let confirmed = self.core.spaces.confirm(&self.core, &mut lease).await;
+        match transacted {
+            Transacted::Applied(_) => confirmed.map_err(|error| self.core.unconfirmed(error))?,
+            Transacted::Refused => confirmed?,
+        }
         Ok(transacted)
     }
 
@@ -169,7 +173,8 @@ impl Engine for CqlEngine {
         let mut lease = self.core.spaces.lease(&self.core, space).await?;
         let partition = Partition { space: lease.stored, bytes: Bytes::copy_from_slice(partition) };
         self.core.load(partition, tick, rows).await?;
-        self.core.spaces.confirm(&self.core, &mut lease).await
+        let confirmed = self.core.spaces.confirm(&self.core, &mut lease).await;
+        confirmed.map_err(|error| self.core.unconfirmed(error))
     }
 
     async fn get(
@@ -194,6 +199,30 @@ impl Engine for CqlEngine {
         let mut lease = self.core.spaces.lease(&self.core, space).await?;
         self.core.scan(&mut lease, range, visit).await?;
         self.core.spaces.confirm(&self.core, &mut lease).await
+    }
+}
+
+impl Core {
+    /// The answer for a write that was kept in a space of which it is not certain that it still exists.
+    fn unconfirmed(&self, error: EngineError) -> EngineError {
+        let error = kept_but(error);
+        if matches!(error, EngineError::OutcomeUnknown { .. }) {
+            self.counters.unknown_outcomes.add(1);
+        }
+        error
+    }
+}
+
+/// What a failure after a write was kept means. In a space that is gone nobody ever sees the write; any other failure
+/// would say that nothing was kept.
+fn kept_but(error: EngineError) -> EngineError {
+    match error {
+        EngineError::SpaceMissing { .. } | EngineError::OutcomeUnknown { .. } => error,
+        EngineError::Conflict { .. }
+        | EngineError::Unavailable { .. }
+        | EngineError::Full { .. }
+        | EngineError::Damaged { .. }
+        | EngineError::Failed { .. } => EngineError::OutcomeUnknown { cause: error.into() },
     }
 }
 
@@ -225,5 +254,23 @@ pub(crate) fn read_failed(trouble: Trouble) -> EngineError {
             tracing::warn!(%cause, "the cluster does not answer");
             EngineError::Unavailable { reason: "the cluster does not answer" }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_was_kept_never_fails_as_if_it_was_not() {
+        let space = SpaceId([7; 16]);
+        let silent = kept_but(EngineError::Unavailable { reason: "the cluster does not answer" });
+        assert!(matches!(silent, EngineError::OutcomeUnknown { .. }));
+        let failed = kept_but(EngineError::Failed { cause: "an answer that cannot be read".into() });
+        assert!(matches!(failed, EngineError::OutcomeUnknown { .. }));
+        let damaged = kept_but(EngineError::Damaged { space, what: "the list of spaces" });
+        assert!(matches!(damaged, EngineError::OutcomeUnknown { .. }));
+        let missing = kept_but(EngineError::SpaceMissing { space });
+        assert!(matches!(missing, EngineError::SpaceMissing { .. }));
     }
 }

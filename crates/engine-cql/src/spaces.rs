@@ -72,8 +72,7 @@ impl Spaces {
         if space == SpaceId::CATALOG {
             return Ok(Lease { space, stored: CATALOG, began: now, until: None });
         }
-        let known = self.lock().get(&space).copied();
-        match known.filter(|lease| lease.holds(now)) {
+        match self.known(space, now) {
             Some(lease) => {
                 if now.duration_since(lease.began) > self.lease_time / 2 {
                     self.renew_behind(core, lease);
@@ -86,15 +85,25 @@ impl Spaces {
 
     /// Makes sure that what was done under the lease may be answered.
     pub async fn confirm(&self, core: &Core, lease: &mut Lease) -> Result<(), EngineError> {
-        if lease.holds(Instant::now()) {
+        let now = Instant::now();
+        if lease.holds(now) {
             return Ok(());
         }
-        let again = self.look(core, lease.space).await?;
+        // Somebody may have looked meanwhile.
+        let again = match self.known(lease.space, now) {
+            Some(known) => known,
+            None => self.look(core, lease.space).await?,
+        };
         if again.stored != lease.stored {
             return Err(EngineError::SpaceMissing { space: lease.space });
         }
         *lease = again;
         Ok(())
+    }
+
+    /// The last look at the space, if it may be relied on.
+    fn known(&self, space: SpaceId, now: Instant) -> Option<Lease> {
+        self.lock().get(&space).copied().filter(|lease| lease.holds(now))
     }
 
     fn forget(&self, space: SpaceId) {
@@ -279,4 +288,25 @@ fn decode_living(row: &StoredRow) -> Result<StoredSpace, EngineError> {
 
 fn damaged_list() -> EngineError {
     EngineError::Damaged { space: SpaceId(REGISTRY), what: "the list of spaces" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_is_relied_on_until_it_ends_and_then_the_next_one_is() {
+        let (spaces, space) = (Spaces::new(Duration::from_secs(1)), SpaceId([7; 16]));
+        let now = Instant::now();
+        let looked_at =
+            |began| Lease { space, stored: [1; 16], began, until: Some(began + spaces.lease_time) };
+        spaces.lock().insert(space, looked_at(now));
+        assert!(spaces.known(space, now + Duration::from_millis(999)).is_some());
+        let end = now + Duration::from_secs(1);
+        assert!(spaces.known(space, end).is_none());
+        spaces.lock().insert(space, looked_at(now + Duration::from_millis(500)));
+        assert!(spaces.known(space, end).is_some());
+        spaces.forget(space);
+        assert!(spaces.known(space, end).is_none());
+    }
 }
