@@ -168,12 +168,12 @@ impl Core {
         self.transact(bucket_partition(bucket_of(space)), keys, &mut decide).await.map(|_| ())
     }
 
-    /// Takes a space off the list, if it is in it, and waits until no server relies on it.
+    /// Takes a space off the list, if it is in it, and waits until no server relies on it. Also if it is not in it:
+    /// whoever took it off may have done so just now, and wait still or never answer.
     pub async fn drop_space(self: &Arc<Self>, space: SpaceId) -> Result<(), EngineError> {
         let bucket = bucket_of(space);
         let partition = bucket_partition(bucket);
-        loop {
-            let Some(row) = self.get(&partition, &living_key(space)).await? else { return Ok(()) };
+        while let Some(row) = self.get(&partition, &living_key(space)).await? {
             let stored = decode_living(&row)?;
             let now = self.clock.now();
             let keys: Arc<[Bytes]> = [living_key(space), dropped_key(&stored)].into();
@@ -185,11 +185,12 @@ impl Core {
                 _ => Decision::Refuse,
             };
             if let Transacted::Applied(_) = self.transact(partition.clone(), keys, &mut decide).await? {
-                self.spaces.forget(space);
-                tokio::time::sleep(self.spaces.lease_time * WAIT_PERCENT / 100).await;
-                return Ok(());
+                break;
             }
         }
+        self.spaces.forget(space);
+        tokio::time::sleep(self.spaces.lease_time * WAIT_PERCENT / 100).await;
+        Ok(())
     }
 
     /// All spaces in the list.

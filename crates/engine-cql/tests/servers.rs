@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use scylla::client::session_builder::SessionBuilder;
@@ -136,23 +136,48 @@ async fn a_space_dropped_by_one_server_is_gone_on_all_when_that_is_answered() {
         servers[0].create_space(SPACE).await.unwrap();
         assert_eq!(partitions(&servers[1]).await, Vec::<Vec<u8>>::new());
         let is_dropped = Arc::new(AtomicBool::new(false));
-        let (server, dropped) = (servers[1].clone(), is_dropped.clone());
-        let writer = tokio::spawn(async move {
-            loop {
-                let was_dropped = dropped.load(Ordering::SeqCst);
-                match put(&server, b"p", b"r", "body").await {
-                    Ok(_) => assert!(!was_dropped, "a write succeeded after the drop"),
-                    Err(EngineError::SpaceMissing { .. }) => return,
-                    Err(error) => panic!("{error}"),
-                }
-            }
-        });
+        let writer = tokio::spawn(write_until_gone(servers[1].clone(), is_dropped.clone()));
         tokio::time::sleep(LEASE * 2).await;
         servers[0].drop_space(SPACE).await.unwrap();
         is_dropped.store(true, Ordering::SeqCst);
         writer.await.unwrap();
         let read = servers[1].get(SPACE, b"p", b"r").await;
         assert!(matches!(read, Err(EngineError::SpaceMissing { .. })));
+    }
+}
+
+/// Writes until the space is gone, and never succeeds after the drop was answered.
+async fn write_until_gone(server: Arc<CqlEngine>, is_dropped: Arc<AtomicBool>) {
+    loop {
+        let was_dropped = is_dropped.load(Ordering::SeqCst);
+        match put(&server, b"p", b"r", "body").await {
+            Ok(_) => assert!(!was_dropped, "a write succeeded after the drop"),
+            Err(EngineError::SpaceMissing { .. }) => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_space_that_another_server_is_dropping_is_gone_on_all_when_its_drop_is_answered() {
+    let cluster = Cluster::new("dropped_twice").await;
+    let servers = [cluster.server(0).await.0, cluster.server(0).await.0, cluster.server(0).await.0];
+    for _ in 0..3 {
+        servers[0].create_space(SPACE).await.unwrap();
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let writer = tokio::spawn(write_until_gone(servers[2].clone(), is_dropped.clone()));
+        tokio::time::sleep(LEASE * 2).await;
+        let first = servers[0].clone();
+        let dropping = tokio::spawn(async move { first.drop_space(SPACE).await });
+        while servers[1].spaces().await.unwrap().contains(&SPACE) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let asked = Instant::now();
+        servers[1].drop_space(SPACE).await.unwrap();
+        is_dropped.store(true, Ordering::SeqCst);
+        assert!(asked.elapsed() >= LEASE, "the leases of other servers were not waited out");
+        writer.await.unwrap();
+        dropping.await.unwrap().unwrap();
     }
 }
 
