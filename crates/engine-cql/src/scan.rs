@@ -2,8 +2,14 @@
 //!
 //! What a scan gives of one partition is one snapshot: a page is read as of one moment and tells the tick of the
 //! partition, and pages with the same tick are of the same moment. If a partition changes between two pages it is read
-//! again, the second time in one page. That holds for the first [`SNAPSHOT_ROWS_MAX`] rows or [`SNAPSHOT_BYTES_MAX`]
-//! bytes that are asked for; of a longer range, each further stretch is a snapshot of its own.
+//! again, with a first page that holds more than was read before, so that it is all in one page in the end. That holds
+//! for the first [`SNAPSHOT_ROWS_MAX`] rows or [`SNAPSHOT_BYTES_MAX`] bytes that are asked for; of a longer range, each
+//! further stretch is a snapshot of its own.
+//!
+//! The cluster cuts pages by rows only. How many make up a page is judged by the rows before; where that was wrong and
+//! the cluster cannot bear the page, a smaller one is asked for.
+
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -13,10 +19,11 @@ use crate::commit::Patience;
 use crate::directory::{Walk, right_after};
 use crate::engine::{Core, read_failed};
 use crate::settings::{
-    PAGE_BYTES_AIM, PAGE_ROWS_MAX, PAGE_ROWS_MIN, PARTITIONS_AHEAD, SNAPSHOT_BYTES_MAX, SNAPSHOT_ROWS_MAX,
+    AHEAD_BYTES_MAX, PAGE_BYTES_AIM, PAGE_BYTES_MAX, PAGE_ROWS_FIRST, PAGE_ROWS_MAX, PAGE_STEP,
+    PARTITIONS_AHEAD, SNAPSHOT_BYTES_MAX, SNAPSHOT_ROWS_MAX,
 };
 use crate::spaces::Lease;
-use crate::store::{Partition, ROW_PREFIX, Trouble, stored_key};
+use crate::store::{Page, Partition, ROW_PREFIX, Trouble, stored_key};
 
 /// Rows of one partition between two stored keys.
 struct Stretch {
@@ -28,6 +35,7 @@ struct Stretch {
 /// The rows of a stretch as of one moment, and where to go on.
 struct Snapshot {
     rows: Vec<(Bytes, StoredRow)>,
+    bytes: usize,
     rest: Option<Bytes>,
 }
 
@@ -46,7 +54,7 @@ impl Core {
             return self.visit_stretch(lease, stretch, visit).await.map(|_| ());
         }
         let mut walk = Walk::new(self, lease.stored, &range.from.partition);
-        let mut ahead = 1;
+        let (mut ahead, mut largest) = (1, 0);
         loop {
             let mut stretches = Vec::with_capacity(ahead);
             while stretches.len() < ahead {
@@ -57,35 +65,38 @@ impl Core {
                 stretches.push(stretch);
             }
             let is_last = stretches.len() < ahead;
-            if self.visit_stretches(lease, stretches, visit).await?.is_break() || is_last {
-                return Ok(());
+            match self.visit_stretches(lease, stretches, visit).await? {
+                ControlFlow::Continue(bytes) if !is_last => largest = bytes.max(largest),
+                _ => return Ok(()),
             }
-            ahead = (ahead * 2).min(PARTITIONS_AHEAD);
+            ahead = next_ahead(ahead, largest);
         }
     }
 
-    /// Reads some stretches at once and visits them in order.
+    /// Reads some stretches at once and visits them in order. Gives the bytes of the largest.
     async fn visit_stretches(
         &self,
         lease: &mut Lease,
         stretches: Vec<Stretch>,
         visit: &mut Visit<'_>,
-    ) -> Result<std::ops::ControlFlow<()>, EngineError> {
+    ) -> Result<ControlFlow<(), usize>, EngineError> {
+        let mut largest = 0;
         let snapshots = try_join_all(stretches.iter().map(|stretch| self.snapshot(stretch)));
         for (stretch, snapshot) in stretches.iter().zip(snapshots.await.map_err(read_failed)?) {
             self.spaces.confirm(self, lease).await?;
+            largest = snapshot.bytes.max(largest);
             if visit_rows(&stretch.partition, &snapshot.rows, visit).is_break() {
-                return Ok(std::ops::ControlFlow::Break(()));
+                return Ok(ControlFlow::Break(()));
             }
             if let Some(from) = snapshot.rest {
                 let rest =
                     Stretch { partition: stretch.partition.clone(), from, before: stretch.before.clone() };
                 if self.visit_stretch(lease, rest, visit).await?.is_break() {
-                    return Ok(std::ops::ControlFlow::Break(()));
+                    return Ok(ControlFlow::Break(()));
                 }
             }
         }
-        Ok(std::ops::ControlFlow::Continue(()))
+        Ok(ControlFlow::Continue(largest))
     }
 
     /// Visits one stretch to its end.
@@ -94,29 +105,28 @@ impl Core {
         lease: &mut Lease,
         mut stretch: Stretch,
         visit: &mut Visit<'_>,
-    ) -> Result<std::ops::ControlFlow<()>, EngineError> {
+    ) -> Result<ControlFlow<()>, EngineError> {
         loop {
             let snapshot = self.snapshot(&stretch).await.map_err(read_failed)?;
             self.spaces.confirm(self, lease).await?;
             if visit_rows(&stretch.partition, &snapshot.rows, visit).is_break() {
-                return Ok(std::ops::ControlFlow::Break(()));
+                return Ok(ControlFlow::Break(()));
             }
             match snapshot.rest {
                 Some(from) => stretch.from = from,
-                None => return Ok(std::ops::ControlFlow::Continue(())),
+                None => return Ok(ControlFlow::Continue(())),
             }
         }
     }
 
     /// Reads a stretch, or as much of it as is held back at once.
     async fn snapshot(&self, stretch: &Stretch) -> Result<Snapshot, Trouble> {
-        let mut page_max = PAGE_ROWS_MIN;
+        let mut page_max = PAGE_ROWS_FIRST;
         let mut patience = Patience::new();
         loop {
             match self.try_snapshot(stretch, page_max, &mut patience).await? {
                 Tried::Done(snapshot) => return Ok(snapshot),
-                // One page is one moment, so the next try cannot be disturbed unless it is cut by its size.
-                Tried::Changed(rows_max) => page_max = rows_max.max(page_max),
+                Tried::Changed(seen) => page_max = seen.first_page_again(),
             }
         }
     }
@@ -127,61 +137,114 @@ impl Core {
         mut page_max: i32,
         patience: &mut Patience,
     ) -> Result<Tried, Trouble> {
-        let Stretch { partition, from, before } = stretch;
-        let (mut rows, mut bytes, mut from) = (Vec::new(), 0, from.clone());
+        let (mut rows, mut seen, mut from) = (Vec::new(), Seen::default(), stretch.from.clone());
         let mut tick = None;
-        let is_again = page_max > PAGE_ROWS_MIN;
         loop {
-            let read = || self.store.read_page(partition, &from, before, page_max);
-            let page = self.patiently(patience, read).await?;
+            let page = self.read_page(stretch, &from, &mut page_max, patience).await?;
             let is_last = i32::try_from(page.rows.len()).is_ok_and(|len| len < page_max);
             // An empty page does not tell the tick.
             let page_tick = match page.tick {
-                None if !rows.is_empty() => self.read_rows(partition, &[], patience).await?.0.tick,
+                None if !rows.is_empty() => self.read_rows(&stretch.partition, &[], patience).await?.0.tick,
                 tick => tick,
             };
             if !rows.is_empty() && page_tick != tick {
-                return Ok(Tried::Changed(rows_for(SNAPSHOT_BYTES_MAX, bytes, rows.len(), SNAPSHOT_ROWS)));
+                return Ok(Tried::Changed(seen));
             }
             tick = page_tick;
-            bytes += page.rows.iter().map(|(key, row)| key.len() + row.body.len()).sum::<usize>();
+            page.rows.iter().for_each(|(key, row)| seen.add(key.len() + row.body.len()));
             rows.extend(page.rows);
             let rest = rows.last().filter(|_| !is_last).map(|(key, _)| right_after(key));
-            let is_full = rows.len() >= SNAPSHOT_ROWS_MAX || bytes >= SNAPSHOT_BYTES_MAX || is_again;
             match rest {
-                Some(next) if !is_full => from = next,
-                rest => return Ok(Tried::Done(Snapshot { rows, rest })),
+                Some(next) if !seen.is_full() => from = next,
+                rest => return Ok(Tried::Done(Snapshot { rows, bytes: seen.bytes, rest })),
             }
-            page_max = rows_for(PAGE_BYTES_AIM, bytes, rows.len(), PAGE_ROWS_MAX).min(page_max * 4);
+            page_max = seen.next_page(page_max);
+        }
+    }
+
+    /// A page, tried until patience ends. After a failure fewer rows are asked for: they may be what was too much.
+    async fn read_page(
+        &self,
+        stretch: &Stretch,
+        from: &[u8],
+        page_max: &mut i32,
+        patience: &mut Patience,
+    ) -> Result<Page, Trouble> {
+        loop {
+            match self.store.read_page(&stretch.partition, from, &stretch.before, *page_max).await {
+                Err(trouble @ (Trouble::NotDone(_) | Trouble::Unclear(_))) => {
+                    self.counters.retries.add(1);
+                    if !patience.wait().await {
+                        return Err(trouble);
+                    }
+                    *page_max = (*page_max / PAGE_STEP).max(1);
+                }
+                done => return done,
+            }
         }
     }
 }
 
-const SNAPSHOT_ROWS: i32 = 4096;
-
 enum Tried {
     Done(Snapshot),
-    /// The partition has changed; so many rows in one page would have been enough.
-    Changed(i32),
+    /// The partition has changed after these rows.
+    Changed(Seen),
 }
 
-/// Rows that make up about `bytes_aim`, judged by those that were read.
-fn rows_for(bytes_aim: usize, bytes: usize, rows: usize, max: i32) -> i32 {
-    let row_bytes = bytes.checked_div(rows).unwrap_or(0).max(1);
-    i32::try_from(bytes_aim / row_bytes).unwrap_or(max).clamp(8, max)
+/// How many rows of a partition were read, and how large they are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    rows: i32,
+    bytes: usize,
+    largest: usize,
 }
 
-fn visit_rows(
-    partition: &Partition,
-    rows: &[(Bytes, StoredRow)],
-    visit: &mut Visit<'_>,
-) -> std::ops::ControlFlow<()> {
+impl Seen {
+    fn add(&mut self, row_bytes: usize) {
+        self.rows = self.rows.saturating_add(1);
+        self.bytes += row_bytes;
+        self.largest = row_bytes.max(self.largest);
+    }
+
+    /// Whether no more is held back at once.
+    fn is_full(&self) -> bool {
+        self.rows >= SNAPSHOT_ROWS_MAX || self.bytes >= SNAPSHOT_BYTES_MAX
+    }
+
+    /// Rows of the page after one of `page_max`.
+    fn next_page(&self, page_max: i32) -> i32 {
+        self.rows_for(PAGE_BYTES_AIM, PAGE_ROWS_MAX).min(page_max.saturating_mul(PAGE_STEP))
+    }
+
+    /// Rows of the first page when the same rows are read again because they have changed. More than were seen, so
+    /// that it ends however often the partition is written to. What was seen is not too much, and as much again hardly.
+    fn first_page_again(&self) -> i32 {
+        let doubled = self.rows.saturating_mul(2).clamp(1, SNAPSHOT_ROWS_MAX);
+        self.rows_for(SNAPSHOT_BYTES_MAX, SNAPSHOT_ROWS_MAX).max(doubled)
+    }
+
+    /// Rows that make up about `bytes_aim`, judged by those that were read, and that are not too much for a page even
+    /// if all of them are as large as the largest.
+    fn rows_for(&self, bytes_aim: usize, max: i32) -> i32 {
+        let average = self.bytes.checked_div(usize::try_from(self.rows).unwrap_or(0)).unwrap_or(0).max(1);
+        let wanted = i32::try_from(bytes_aim / average).unwrap_or(max).clamp(8, max);
+        let bearable = i32::try_from(PAGE_BYTES_MAX / self.largest.max(1)).unwrap_or(max);
+        wanted.min(bearable.max(1))
+    }
+}
+
+/// Partitions to read at once after `ahead`, the largest of which had so many bytes.
+fn next_ahead(ahead: usize, largest: usize) -> usize {
+    (ahead * 2).min(PARTITIONS_AHEAD).min((AHEAD_BYTES_MAX / largest.max(1)).max(1))
+}
+
+fn visit_rows(partition: &Partition, rows: &[(Bytes, StoredRow)], visit: &mut Visit<'_>) -> ControlFlow<()> {
     for (key, StoredRow { version, body }) in rows {
         let row = key.strip_prefix(&[ROW_PREFIX]).unwrap_or_default();
         let scanned = ScannedRow { partition: &partition.bytes, row, version: *version, body: body.clone() };
         visit(scanned)?;
     }
-    std::ops::ControlFlow::Continue(())
+    ControlFlow::Continue(())
 }
 
 /// The stretch of a range that lies in one partition.
@@ -206,4 +269,55 @@ fn stretch_of(lease: &Lease, range: &ScanRange, bytes: Bytes) -> Option<Stretch>
         Some(_) | None => all,
     };
     Some(Stretch { partition: Partition { space: lease.stored, bytes }, from, before })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEBIBYTE: usize = 1024 * 1024;
+
+    fn seen(rows: &[(i32, usize)]) -> Seen {
+        let mut seen = Seen::default();
+        rows.iter().for_each(|(count, bytes)| (0..*count).for_each(|_| seen.add(*bytes)));
+        seen
+    }
+
+    #[test]
+    fn pages_grow_towards_their_aim_step_by_step() {
+        assert_eq!(seen(&[(16, 100)]).next_page(16), 64);
+        assert_eq!(seen(&[(336, 100)]).next_page(256), PAGE_ROWS_MAX);
+        assert_eq!(seen(&[(80, 8 * 1024)]).next_page(64), 128);
+    }
+
+    #[test]
+    fn no_page_is_too_large_even_if_all_rows_are_like_the_largest() {
+        assert_eq!(seen(&[(1000, 10), (1, MEBIBYTE)]).next_page(1000), 16);
+        assert_eq!(seen(&[(1, 5 * MEBIBYTE)]).next_page(16), 3);
+        assert_eq!(seen(&[(1, 40 * MEBIBYTE)]).next_page(16), 1);
+    }
+
+    #[test]
+    fn what_has_changed_is_read_again_in_ever_larger_pages_until_no_more_is_held_back() {
+        for (row_bytes, large) in [(10, 10), (10, MEBIBYTE), (2048, 2048), (MEBIBYTE / 2, MEBIBYTE)] {
+            let mut page_max = PAGE_ROWS_FIRST;
+            for _ in 0..10 {
+                let seen = seen(&[(1, large), (page_max - 1, row_bytes)]);
+                if seen.is_full() {
+                    break;
+                }
+                assert!(seen.first_page_again() > page_max, "{seen:?}");
+                page_max = seen.first_page_again();
+            }
+            assert!(seen(&[(1, large), (page_max - 1, row_bytes)]).is_full(), "{row_bytes} {large}");
+        }
+    }
+
+    #[test]
+    fn fewer_partitions_are_read_ahead_where_they_are_large() {
+        assert_eq!(next_ahead(1, 0), 2);
+        assert_eq!(next_ahead(8, MEBIBYTE), PARTITIONS_AHEAD);
+        assert_eq!(next_ahead(8, 8 * MEBIBYTE), 2);
+        assert_eq!(next_ahead(2, 24 * MEBIBYTE), 1);
+    }
 }

@@ -72,18 +72,24 @@ pub(crate) const RIVAL_TIME: Duration = Duration::from_secs(1);
 pub(crate) const REST_TIME_MAX: Duration = Duration::from_millis(60);
 /// Partitions that are remembered for that.
 pub(crate) const RIVALS_MAX: usize = 10_000;
-/// Rows in the first page of a scan.
-pub(crate) const PAGE_ROWS_MIN: i32 = 64;
+/// Rows in the first page of a scan, when nothing is known of them: an entity has up to a mebibyte.
+pub(crate) const PAGE_ROWS_FIRST: i32 = 16;
 /// Rows in a page of a scan at most.
 pub(crate) const PAGE_ROWS_MAX: i32 = 1000;
 /// Bytes that a page of a scan aims at.
 pub(crate) const PAGE_BYTES_AIM: usize = 1024 * 1024;
+/// Bytes of a page of a scan should all its rows be as large as the largest one so far.
+pub(crate) const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How many times larger a page of a scan may be than the one before it, and how many times smaller after a failure.
+pub(crate) const PAGE_STEP: i32 = 4;
 /// Rows of one partition that a scan holds back until it knows that they are one snapshot.
-pub(crate) const SNAPSHOT_ROWS_MAX: usize = 4096;
+pub(crate) const SNAPSHOT_ROWS_MAX: i32 = 4096;
 /// Bytes of one partition that a scan holds back until it knows that they are one snapshot.
 pub(crate) const SNAPSHOT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Partitions that a scan reads ahead.
 pub(crate) const PARTITIONS_AHEAD: usize = 8;
+/// Bytes that a scan reads ahead should all partitions be as large as the largest of those before.
+pub(crate) const AHEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Shards of the directory of a space. Part of the stored form: it cannot change without a new schema version.
 pub(crate) const DIRECTORY_SHARDS: i16 = 16;
 /// Partitions that a scan first asks of each shard, and at most.

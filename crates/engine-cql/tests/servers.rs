@@ -265,3 +265,42 @@ async fn tables_of_an_earlier_version_get_the_settings_they_lack() {
     init(&cluster.settings, &chosen(&cluster.settings)).await.unwrap();
     assert_eq!(seconds().await, 3600);
 }
+
+/// The pages of such a scan are disturbed all the time, and small at first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_of_a_partition_that_is_written_all_the_time_is_one_snapshot() {
+    const ROWS: u8 = 60;
+    let cluster = Cluster::new("snapshot").await;
+    let servers = [cluster.server(0).await.0, cluster.server(0).await.0];
+    servers[0].create_space(SPACE).await.unwrap();
+    for row in 0..ROWS {
+        // Small ones first, so that the pages behind them are judged wrongly.
+        let bytes = if row < ROWS / 2 { 10 } else { 100_000 };
+        put(&servers[0], b"p", &[row], &"x".repeat(bytes)).await.unwrap();
+    }
+    let is_done = Arc::new(AtomicBool::new(false));
+    let (done, writer) = (is_done.clone(), servers[0].clone());
+    let write_both = async move || {
+        let put = |place| Change::Put { place, body: Bytes::from("body") };
+        let mut both = |_, _: &[_]| Decision::Apply(vec![put(0), put(1)]);
+        writer.transact(SPACE, b"p", &[&[0], &[ROWS - 1]], &mut both).await.unwrap();
+    };
+    write_both().await;
+    let writing = tokio::spawn(async move {
+        while !done.load(Ordering::SeqCst) {
+            write_both().await;
+        }
+    });
+    for round in 0..5 {
+        let mut seen = Vec::new();
+        let mut visit = |row: ScannedRow<'_>| {
+            seen.push((row.row.to_vec(), row.version));
+            ControlFlow::Continue(())
+        };
+        servers[1].scan(SPACE, &ScanRange::all(), &mut visit).await.unwrap();
+        assert!(seen.iter().map(|(row, _)| row[0]).eq(0..ROWS), "round {round}");
+        assert_eq!(seen.first().unwrap().1, seen.last().unwrap().1, "round {round}");
+    }
+    is_done.store(true, Ordering::SeqCst);
+    writing.await.unwrap();
+}
