@@ -98,6 +98,10 @@ impl Core {
                             let cause = format!("more than the cluster takes in one write (bytes={bytes})");
                             return Err(EngineError::Failed { cause: cause.into() });
                         }
+                        Decided::Outdated => {
+                            let cause = "a row that would be replaced was written since";
+                            return Err(EngineError::Failed { cause: cause.into() });
+                        }
                         Decided::Wrote(_) | Decided::LookedAtChanges(_) => {}
                     }
                 }
@@ -324,7 +328,7 @@ pub(crate) fn fresh_id() -> u64 {
     getrandom::u64().expect("the system has a source of chance")
 }
 
-/// A `decide` that panics has changed nothing, so the view behind a poisoned lock is whole.
+/// A `decide` or a load that panics has changed nothing, so the view behind a poisoned lock is whole.
 fn lock(view: &Mutex<View>) -> MutexGuard<'_, View> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,8 @@
 //!
 //! A load is a writer in the lane of its partition like any other: one conditional batch, with the entry of the
 //! directory first. It leaves the head at the tick of the store that the rows come from or above it, so every version
-//! given later is above theirs. Rows that are there as they are are not written again.
+//! given later is above theirs. Rows that are there as they are are not written again, and a load that would replace a
+//! row that was written since fails and changes nothing.
 
 use std::sync::Arc;
 

@@ -38,6 +38,8 @@ pub(crate) enum Decided {
     Looked(Transacted),
     /// It would write more than the cluster takes.
     TooLarge(usize),
+    /// It would replace a row that was written after what it brings.
+    Outdated,
 }
 
 impl View {
@@ -79,17 +81,26 @@ impl View {
         Decided::Wrote(version)
     }
 
-    /// Keeps rows with the versions they have, as far as they are not there as they are.
+    /// Keeps rows with the versions they have, as far as they are not there as they are; all of them or none.
     pub fn load(&mut self, tick: DateTime, keys: &[Bytes], rows: &[LoadedRow]) -> Decided {
         let bytes = keys.iter().zip(rows).map(|(key, row)| key.len() + row.stored.body.len()).sum();
         if bytes > TRANSACTION_BYTES_MAX {
             return Decided::TooLarge(bytes);
         }
+        assert!(
+            rows.iter().all(|LoadedRow { stored, .. }| stored.version <= tick),
+            "no row is newer than the store it comes from"
+        );
+        // Once a load has raised the tick, only a write that came after it gives a version above. An import that was
+        // left and goes on much later must not undo that write.
+        let mut found = keys.iter().filter_map(|key| self.rows.get(key)?.row.as_ref());
+        if found.any(|row| row.version > tick) {
+            return Decided::Outdated;
+        }
         // A head below the tick would give versions that the other store has given, so it is raised in any case.
         let is_raised = self.last_tick < tick.ticks();
         let (mut saw_changes, mut has_changed) = (false, false);
         for (key, LoadedRow { stored, .. }) in keys.iter().zip(rows) {
-            assert!(stored.version <= tick, "no row is newer than the store it comes from");
             match self.rows.get(key) {
                 Some(slot) if slot.row.as_ref() == Some(stored) && !is_raised => {
                     saw_changes |= slot.is_changed;
@@ -174,6 +185,28 @@ mod tests {
         let again = Decided::LookedAtChanges(Transacted::Applied(at(600)));
         assert_eq!(view.load(at(600), &keys, &rows), again);
         assert_eq!(view.decide(at(50), &keys, &mut put("later")), Decided::Wrote(at(601)));
+    }
+
+    #[test]
+    fn a_load_over_a_row_that_was_written_since_changes_nothing() {
+        let (mut view, keys) = (view(), [Bytes::from("b"), Bytes::from("a")]);
+        let stored = StoredRow { version: at(99), body: Bytes::from("loaded") };
+        let rows = [(); 2].map(|()| LoadedRow { row: Bytes::new(), stored: stored.clone() });
+        assert_eq!(view.load(at(99), &keys, &rows), Decided::Outdated);
+        assert!(view.changes().is_none());
+        assert_eq!(view.load(at(100), &keys, &rows), Decided::Wrote(at(100)));
+    }
+
+    #[test]
+    fn a_load_that_cannot_be_changes_nothing() {
+        let (mut view, keys) = (view(), [Bytes::from("b"), Bytes::from("c")]);
+        let rows = [200, 700].map(|version| LoadedRow {
+            row: Bytes::new(),
+            stored: StoredRow { version: at(version), body: Bytes::from("loaded") },
+        });
+        let load = std::panic::AssertUnwindSafe(|| view.load(at(600), &keys, &rows));
+        assert!(std::panic::catch_unwind(load).is_err());
+        assert!(view.changes().is_none());
     }
 
     #[test]

@@ -11,10 +11,10 @@ use bytes::Bytes;
 use scylla::client::session_builder::SessionBuilder;
 use tavola_engine::conformance::TestClock;
 use tavola_engine::{
-    Change, Decision, Engine, EngineError, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted,
+    Change, Decision, Engine, EngineError, LoadedRow, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted,
 };
 use tavola_engine_cql::{ClusterSettings, CqlEngine, CqlSettings, init};
-use tavola_model::DateTime;
+use tavola_model::{Clock, DateTime};
 
 const LEASE: Duration = Duration::from_millis(300);
 const SPACE: SpaceId = SpaceId([7; 16]);
@@ -303,4 +303,22 @@ async fn a_scan_of_a_partition_that_is_written_all_the_time_is_one_snapshot() {
     }
     is_done.store(true, Ordering::SeqCst);
     writing.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_import_that_goes_on_does_not_undo_what_was_written_since() {
+    let cluster = Cluster::new("outdated").await;
+    let (server, clock) = cluster.server(0).await;
+    server.create_space(SPACE).await.unwrap();
+    let tick = clock.now();
+    let stored = StoredRow { version: tick, body: Bytes::from("old") };
+    let rows = [b"q", b"r"].map(|row| LoadedRow { row: Bytes::copy_from_slice(row), stored: stored.clone() });
+    server.load(SPACE, b"p", tick, &rows).await.unwrap();
+    let version = put(&server, b"p", b"r", "new").await.unwrap();
+    delete(&server, b"p", b"q").await;
+    let again = server.load(SPACE, b"p", tick, &rows).await;
+    assert!(matches!(again, Err(EngineError::Failed { .. })), "{again:?}");
+    let written = StoredRow { version, body: Bytes::from("new") };
+    assert_eq!(server.get(SPACE, b"p", b"r").await.unwrap(), Some(written));
+    assert_eq!(server.get(SPACE, b"p", b"q").await.unwrap(), None);
 }
