@@ -177,7 +177,7 @@ impl Core {
                     if !patience.wait().await {
                         return Err(trouble);
                     }
-                    *page_max = (*page_max / PAGE_STEP).max(1);
+                    *page_max = page_after_failure(*page_max);
                 }
                 done => return done,
             }
@@ -231,6 +231,12 @@ impl Seen {
         let bearable = i32::try_from(PAGE_BYTES_MAX / self.largest.max(1)).unwrap_or(max);
         wanted.min(bearable.max(1))
     }
+}
+
+/// Rows of the page that is asked for after one of `page_max` has failed. As few as if nothing was known at once, because
+/// there is time for three tries only if each ends by its time-out.
+fn page_after_failure(page_max: i32) -> i32 {
+    (page_max / PAGE_STEP).clamp(1, PAGE_ROWS_FIRST)
 }
 
 /// Partitions to read at once after `ahead`, the largest of which had so many bytes.
@@ -311,6 +317,14 @@ mod tests {
             }
             assert!(seen(&[(1, large), (page_max - 1, row_bytes)]).is_full(), "{row_bytes} {large}");
         }
+    }
+
+    #[test]
+    fn a_failure_leads_to_a_small_page_at_once_and_to_single_rows_in_the_end() {
+        assert_eq!(page_after_failure(PAGE_ROWS_MAX), PAGE_ROWS_FIRST);
+        assert_eq!(page_after_failure(PAGE_ROWS_FIRST), 4);
+        assert_eq!(page_after_failure(4), 1);
+        assert_eq!(page_after_failure(1), 1);
     }
 
     #[test]

@@ -80,7 +80,8 @@ pub(crate) const PAGE_ROWS_MAX: i32 = 1000;
 pub(crate) const PAGE_BYTES_AIM: usize = 1024 * 1024;
 /// Bytes of a page of a scan should all its rows be as large as the largest one so far.
 pub(crate) const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How many times larger a page of a scan may be than the one before it, and how many times smaller after a failure.
+/// How many times larger a page of a scan may be than the one before it, and at least how many times smaller after a
+/// failure.
 pub(crate) const PAGE_STEP: i32 = 4;
 /// Rows of one partition that a scan holds back until it knows that they are one snapshot.
 pub(crate) const SNAPSHOT_ROWS_MAX: i32 = 4096;
