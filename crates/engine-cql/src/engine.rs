@@ -24,6 +24,7 @@ use crate::schema;
 use crate::settings::{CqlSettings, REQUEST_TIME_MAX, SILENCE_TIME_MAX};
 use crate::spaces::Spaces;
 use crate::store::{Partition, Store, Trouble, stored_key};
+use crate::tls;
 
 /// How long closing waits for writers that are under way.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(15);
@@ -242,6 +243,9 @@ pub(crate) async fn connect(settings: &CqlSettings) -> Result<Session, ConnectEr
         .fetch_full_schema_metadata(false);
     if let Some(login) = &settings.login {
         builder = builder.user(&login.user, &login.password);
+    }
+    if let Some(settings) = &settings.tls {
+        builder = builder.tls_context(Some(tls::config(settings)?));
     }
     builder.build().await.map_err(ConnectError::failed)
 }

@@ -28,10 +28,11 @@ mod schema;
 mod settings;
 mod spaces;
 mod store;
+mod tls;
 mod view;
 
 pub use engine::{ConnectError, CqlEngine};
 pub use metrics::CqlMetrics;
 pub use safety::NodeReport;
 pub use schema::init;
-pub use settings::{ClusterSettings, CqlSettings, Login};
+pub use settings::{ClientIdentity, ClusterSettings, CqlSettings, Login, TlsSettings};

@@ -1,5 +1,6 @@
 //! What an operator can choose, and the bounds that follow.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How to reach the cluster.
@@ -11,12 +12,14 @@ pub struct CqlSettings {
     pub keyspace: String,
     /// Who to be for the cluster, where it asks.
     pub login: Option<Login>,
+    /// How connections are encrypted; without it they are not.
+    pub tls: Option<TlsSettings>,
 }
 
 impl CqlSettings {
     /// The defaults.
     pub fn new(nodes: Vec<String>) -> Self {
-        Self { nodes, keyspace: "tavola".to_owned(), login: None }
+        Self { nodes, keyspace: "tavola".to_owned(), login: None, tls: None }
     }
 }
 
@@ -33,6 +36,24 @@ impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
     }
+}
+
+/// Files for encrypted connections, all in PEM form.
+#[derive(Clone, Debug)]
+pub struct TlsSettings {
+    /// Certificates of the authority that the certificates of the nodes come from.
+    pub authority: PathBuf,
+    /// Who to be for nodes that ask for a certificate.
+    pub identity: Option<ClientIdentity>,
+}
+
+/// A certificate to show to the nodes, and its private key.
+#[derive(Clone, Debug)]
+pub struct ClientIdentity {
+    /// The certificate, with those between it and its authority.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
 }
 
 /// What is chosen once, when the schema is made, and holds for all servers.

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
@@ -55,7 +55,7 @@ impl Tls {
     pub fn watch(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
         let files = Files { certificate, key };
         let current = Arc::new(Current { certified: RwLock::new(Arc::new(files.read()?)) });
-        let versions = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let versions = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Unusable)?;
         let mut config = versions.with_no_client_auth().with_cert_resolver(current.clone());
@@ -120,7 +120,7 @@ impl Files {
         }
         let text = read(&self.key)?;
         let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| empty(&self.key, "private key"))?;
-        CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(TlsError::Unusable)
+        CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(TlsError::Unusable)
     }
 
     fn modified(&self) -> [Option<SystemTime>; 2] {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tavola_engine_cql::{ClusterSettings, CqlEngine, CqlMetrics, CqlSettings, Login};
+use tavola_engine_cql::{
+    ClientIdentity, ClusterSettings, CqlEngine, CqlMetrics, CqlSettings, Login, TlsSettings,
+};
 use tavola_model::SystemClock;
 
 use crate::settings::Values;
@@ -23,7 +25,7 @@ pub fn settings(values: &Values) -> anyhow::Result<CqlSettings> {
         bail!("--cql-nodes is missing: name some nodes of the cluster, such as 10.0.0.1:9042,10.0.0.2:9042");
     }
     let keyspace = values.text("cql-keyspace").to_owned();
-    Ok(CqlSettings { nodes, keyspace, login: login(values)? })
+    Ok(CqlSettings { nodes, keyspace, login: login(values)?, tls: tls(values)? })
 }
 
 fn login(values: &Values) -> anyhow::Result<Option<Login>> {
@@ -36,6 +38,19 @@ fn login(values: &Values) -> anyhow::Result<Option<Login>> {
             let password = text.lines().next().unwrap_or_default().to_owned();
             Ok(Some(Login { user: user.to_owned(), password }))
         }
+    }
+}
+
+fn tls(values: &Values) -> anyhow::Result<Option<TlsSettings>> {
+    let identity = match (values.text("cql-cert"), values.text("cql-key")) {
+        ("", "") => None,
+        ("", _) | (_, "") => bail!("--cql-cert and --cql-key go together"),
+        (certificate, key) => Some(ClientIdentity { certificate: certificate.into(), key: key.into() }),
+    };
+    match (values.text("cql-ca"), identity) {
+        ("", None) => Ok(None),
+        ("", Some(_)) => bail!("--cql-cert needs --cql-ca: without it connections are not encrypted"),
+        (authority, identity) => Ok(Some(TlsSettings { authority: authority.into(), identity })),
     }
 }
 
@@ -131,6 +146,21 @@ mod tests {
     fn nodes_are_named_with_or_without_a_port() {
         assert_eq!(nodes("a:1, b"), ["a:1", "b:9042"]);
         assert!(settings(&Values::gather(&HashMap::new(), |_| None).unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_certificate_is_shown_on_encrypted_connections_only() {
+        let tls = |given: &[&'static str]| {
+            let flags = given.iter().map(|name| (*name, format!("{name}.pem"))).collect();
+            tls(&Values::gather(&flags, |_| None).unwrap())
+        };
+        assert!(tls(&[]).unwrap().is_none());
+        assert!(tls(&["cql-ca"]).unwrap().unwrap().identity.is_none());
+        let identity = tls(&["cql-ca", "cql-cert", "cql-key"]).unwrap().unwrap().identity.unwrap();
+        assert_eq!(identity.key.to_str(), Some("cql-key.pem"));
+        for bad in [&["cql-cert", "cql-key"][..], &["cql-ca", "cql-cert"], &["cql-ca", "cql-key"]] {
+            assert!(tls(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

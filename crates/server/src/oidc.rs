@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use tavola_auth::{BearerRules, KeySet, TokenIssuer};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 
 use crate::settings::Values;
 
@@ -147,7 +148,10 @@ async fn fetch(url: String) -> anyhow::Result<KeySet> {
 }
 
 fn fetch_text(url: &str) -> anyhow::Result<String> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let tls = ureq::tls::TlsConfig::builder().unversioned_rustls_crypto_provider(provider).build();
     let config = ureq::Agent::config_builder()
+        .tls_config(tls)
         .timeout_global(Some(FETCH_TIME_MAX))
         .https_only(url.starts_with("https://"))
         .build();
