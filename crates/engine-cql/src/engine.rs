@@ -52,7 +52,7 @@ impl ConnectError {
 
 /// The distributed engine. Dropping it ends its background work; writers under way finish.
 pub struct CqlEngine {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     nodes: Vec<NodeReport>,
 }
 

@@ -11,6 +11,7 @@
 //!   first row is written, and unlisted by a write of its head, so the list never lacks one that has rows.
 //! - `spaces`: which spaces exist is rows too. A server may rely on a look at them for the time of a lease, and
 //!   whoever drops a space waits that long.
+//! - `members`: the servers that are up, so that they can agree on who writes where. Nothing depends on it.
 //!
 //! `docs/cluster.md` tells how to run it, and `docs/decisions/0004-cassandra.md` why it is as it is.
 
@@ -21,6 +22,7 @@ mod head;
 mod janitor;
 mod lane;
 mod load;
+mod members;
 mod metrics;
 mod safety;
 mod scan;
@@ -32,6 +34,7 @@ mod tls;
 mod view;
 
 pub use engine::{ConnectError, CqlEngine};
+pub use members::{ANNOUNCE_EVERY, Listed, Members};
 pub use metrics::CqlMetrics;
 pub use safety::NodeReport;
 pub use schema::init;

@@ -13,6 +13,8 @@ use crate::settings::{ClusterSettings, CqlSettings};
 /// The version of the tables that this program understands.
 const SCHEMA_VERSION: &str = "1";
 const VERSION: &str = "schema-version";
+/// The table of the servers that are up.
+pub(crate) const MEMBER_TABLE: &str = "member";
 const LEASE_MS: &str = "lease-ms";
 
 /// `row`: rows by space, partition and key. A key is one byte and the row bytes, so that the head of the partition
@@ -22,7 +24,9 @@ const LEASE_MS: &str = "lease-ms";
 /// entries are kept for an hour, not for ten days: the cluster gives up on a read that meets 100,000 of them in a row,
 /// and an entry that comes back because a node never heard of its removal does no harm (`directory.rs`). It is set
 /// apart from the table, so that a table that is there already gets it too.
-const TABLES: [&str; 4] = [
+///
+/// `member`: the servers that are up. A server works without it, so it is no part of the version.
+const TABLES: [&str; 6] = [
     "CREATE TABLE IF NOT EXISTS about (name text PRIMARY KEY, value text)",
     "CREATE TABLE IF NOT EXISTS row (
        space blob, part blob, key blob,
@@ -33,6 +37,8 @@ const TABLES: [&str; 4] = [
        space blob, shard smallint, part blob, generation bigint,
        PRIMARY KEY ((space, shard), part, generation))",
     "ALTER TABLE directory WITH gc_grace_seconds = 3600",
+    "CREATE TABLE IF NOT EXISTS member (list text, name text, about text, PRIMARY KEY (list, name))",
+    "ALTER TABLE member WITH gc_grace_seconds = 3600",
 ];
 
 /// Makes the keyspace and its tables, as far as they are not there, and sets what they lack.

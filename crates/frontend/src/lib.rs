@@ -1,13 +1,17 @@
 //! Listeners, limits and the request pipeline. The only crate that knows hyper.
 //!
 //! A [`Pipeline`] answers one request; a [`Frontend`] feeds it from listeners until told to stop, then lets the
-//! requests under way finish.
+//! requests under way finish. Where several servers share a store, an [`Affinity`] hands writes to the one that owns
+//! their partition.
 
 mod accounts;
+mod affinity;
 mod case;
+mod forward;
 mod ids;
 mod listen;
 mod pace;
+mod peer;
 mod pipeline;
 mod receive;
 mod settings;
@@ -16,6 +20,8 @@ mod tls;
 mod understand;
 
 pub use accounts::LiveAccounts;
+pub use affinity::{Member, MemberPort};
+pub use forward::{Affinity, AffinityMetrics};
 pub use listen::{Frontend, Listener, Shutdown};
 pub use pipeline::{Pipeline, PipelineSettings};
 pub use settings::FrontendSettings;

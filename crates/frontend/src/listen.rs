@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::case::{self, HeaderCase};
 use crate::pace::{Pace, Paced, Turn};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Answer, Pipeline};
 use crate::receive::{Origin, Received, receive};
 use crate::settings::FrontendSettings;
 use crate::spelling::{Spelled, Spelling};
@@ -163,11 +163,16 @@ impl Frontend {
         origin: Origin,
         spelled_names: Vec<String>,
     ) -> http::Response<Full<Bytes>> {
+        if let Some(answer) = self.pipeline.answer_knock(request.headers()) {
+            return answer;
+        }
         let admits = |head: &Received<'_>| self.pipeline.admits(head);
         let mut received = receive(request, origin, &self.settings, &self.budget, admits).await;
         received.spelled_names = spelled_names;
-        let response = self.pipeline.respond(&received).await;
-        into_http(response, &self.case)
+        match self.pipeline.respond(&received).await {
+            Answer::Ours(response) => into_http(response, &self.case),
+            Answer::Theirs(response) => response,
+        }
     }
 }
 

@@ -1,8 +1,9 @@
-//! One request, one line: authenticate, route, decode, authorize, execute, encode.
+//! One request, one line: authenticate, route, decode, authorize, execute, encode. Where servers share a store, what
+//! another of them had better write is handed to it instead of being executed.
 
 use std::sync::Arc;
 
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use tavola_auth::{Caller, RequestHead, StorageService};
 use tavola_model::{
     Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, QueueName, ServiceError,
@@ -12,6 +13,7 @@ use tavola_protocol::{CorsHeaders, Form, Reply, Response};
 use tavola_service::{Chance, Service, cors};
 
 use crate::accounts::LiveAccounts;
+use crate::forward::{Affinity, Forwarded};
 use crate::ids::Ids;
 use crate::receive::Received;
 use crate::understand;
@@ -30,6 +32,21 @@ pub struct Pipeline {
     clock: Arc<dyn Clock>,
     ids: Ids,
     settings: PipelineSettings,
+    affinity: Option<Arc<Affinity>>,
+}
+
+/// An answer to a request.
+pub(crate) enum Answer {
+    /// Of this server.
+    Ours(Response),
+    /// Of another one, ready to be sent.
+    Theirs(Forwarded),
+}
+
+/// What became of a request that nothing spoke against.
+enum Done {
+    Here(Outcome),
+    Elsewhere(Forwarded),
 }
 
 impl Pipeline {
@@ -41,11 +58,17 @@ impl Pipeline {
         chance: &dyn Chance,
         settings: PipelineSettings,
     ) -> Self {
-        Self { accounts, service, clock, ids: Ids::new(chance), settings }
+        Self { accounts, service, clock, ids: Ids::new(chance), settings, affinity: None }
+    }
+
+    /// The same beside other servers on the store.
+    #[must_use]
+    pub fn with_affinity(self, affinity: Option<Arc<Affinity>>) -> Self {
+        Self { affinity, ..self }
     }
 
     /// The answer to a request, whatever became of it.
-    pub(crate) async fn respond(&self, received: &Received<'_>) -> Response {
+    pub(crate) async fn respond(&self, received: &Received<'_>) -> Answer {
         let host = received.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let address = Address::parse(host, &received.path);
         let mut reply = Reply::of(
@@ -65,12 +88,20 @@ impl Pipeline {
             Some(address) => self.answer(received, address, &reply, &mut form, &mut trace).await,
             None => Err(ErrorCode::InvalidUri.into()),
         };
+        let result = match result {
+            Ok(Done::Elsewhere(response)) => {
+                trace.log_forwarded(&response);
+                return Answer::Theirs(response);
+            }
+            Ok(Done::Here(outcome)) => Ok(outcome),
+            Err(error) => Err(error),
+        };
         let cors = self.cors_headers(received, address.as_ref()).await;
         let ids = [self.ids.next(), self.ids.next()];
         let (service, now) = (received.origin.service, self.clock.now());
         let response = understand::encode(service, &reply, &form, &result, cors.as_ref(), now, ids);
         trace.log(&reply, &result, response.status);
-        response
+        Answer::Ours(response)
     }
 
     async fn answer(
@@ -80,7 +111,7 @@ impl Pipeline {
         reply: &Reply,
         form: &mut Form,
         trace: &mut Trace,
-    ) -> Result<Outcome, ServiceError> {
+    ) -> Result<Done, ServiceError> {
         reply.check_version()?;
         let now = self.clock.now();
         let caller = self.authenticate(received, address, now)?;
@@ -94,7 +125,19 @@ impl Pipeline {
             None => None,
         };
         let permitted = tavola_auth::authorize(&caller, policy.as_ref(), command, now)?;
-        self.service.execute(permitted).await
+        if let Some(affinity) = &self.affinity {
+            // Boxed, so that a server on its own does not carry it in every request.
+            let forwarded = Box::pin(affinity.forward(received, &address.account, permitted.command()));
+            if let Some(response) = forwarded.await? {
+                return Ok(Done::Elsewhere(response));
+            }
+        }
+        self.service.execute(permitted).await.map(Done::Here)
+    }
+
+    /// The answer to another server on the store that looks for this one.
+    pub(crate) fn answer_knock(&self, headers: &HeaderMap) -> Option<Forwarded> {
+        self.affinity.as_ref()?.answer_knock(headers)
     }
 
     /// Whether the head of a request is enough to let its body in.
@@ -175,6 +218,13 @@ impl Trace {
     fn note(&mut self, command: &Command) {
         self.operation = Some(command.name());
         self.resource = command.resource().map(str::to_owned);
+    }
+
+    fn log_forwarded(&self, response: &Forwarded) {
+        let id = response.headers().get("x-ms-request-id").and_then(|id| id.to_str().ok());
+        let (request_id, status) = (id.unwrap_or("-"), response.status().as_u16());
+        let (operation, resource) = (self.operation.unwrap_or("-"), self.resource.as_deref().unwrap_or("-"));
+        tracing::debug!(request_id, operation, resource, status, "answered by another server");
     }
 
     fn log(&self, reply: &Reply, result: &Result<Outcome, ServiceError>, status: StatusCode) {

@@ -45,6 +45,8 @@ pub struct Banner<'a> {
     pub kept_in: String,
     /// Whether that goes away with it.
     pub ephemeral: bool,
+    /// How it stands with other servers on its store, where there can be any.
+    pub servers: Option<String>,
     /// How long it took to start.
     pub seconds: f64,
 }
@@ -60,7 +62,11 @@ impl Banner<'_> {
             }
         }
         let kept = if self.ephemeral { " (removed at exit)" } else { "" };
-        out.push_str(&format!("  data     {}{kept}\n\nConnection string:\n", self.kept_in));
+        out.push_str(&format!("  data     {}{kept}\n", self.kept_in));
+        if let Some(servers) = &self.servers {
+            out.push_str(&format!("  others   {servers}\n"));
+        }
+        out.push_str("\nConnection string:\n");
         for name in &names {
             out.push_str(&format!("  {}\n", self.connection_string(name)));
         }

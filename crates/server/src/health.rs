@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tavola_frontend::Shutdown;
+use tavola_frontend::{Affinity, Shutdown};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -23,8 +23,17 @@ const CONNECTIONS_MAX: usize = 32;
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
 const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
 
+/// What is watched.
+#[derive(Clone)]
+pub struct Watched {
+    /// Where rows are kept.
+    pub store: Store,
+    /// What there is to say of other servers on it.
+    pub affinity: Option<Arc<Affinity>>,
+}
+
 /// Answers until told to stop.
-pub async fn serve(socket: TcpListener, store: Store, mut shutdown: Shutdown) {
+pub async fn serve(socket: TcpListener, watched: Watched, mut shutdown: Shutdown) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
@@ -32,16 +41,16 @@ pub async fn serve(socket: TcpListener, store: Store, mut shutdown: Shutdown) {
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
         let (Ok((stream, _)), Ok(place)) = (accepted, room.clone().try_acquire_owned()) else { continue };
-        let store = store.clone();
+        let watched = watched.clone();
         tokio::spawn(async move {
             // Whoever asks too slowly, or hangs up, gets no answer.
-            let _ = tokio::time::timeout(REQUEST_TIME_MAX, answer(stream, &store)).await;
+            let _ = tokio::time::timeout(REQUEST_TIME_MAX, answer(stream, &watched)).await;
             drop(place);
         });
     }
 }
 
-async fn answer(mut stream: TcpStream, store: &Store) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, watched: &Watched) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         if head.len() > HEAD_BYTES_MAX || stream.read_buf(&mut head).await? == 0 {
@@ -51,8 +60,8 @@ async fn answer(mut stream: TcpStream, store: &Store) -> std::io::Result<()> {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let (status, body) = match path_of(line) {
         Some("/health/live") => ("200 OK", "alive\n".to_owned()),
-        Some("/health/ready") => ready(store).await,
-        Some("/metrics") => ("200 OK", metrics(store)),
+        Some("/health/ready") => ready(&watched.store).await,
+        Some("/metrics") => ("200 OK", metrics(watched)),
         Some(_) => ("404 Not Found", "there are /health/live, /health/ready and /metrics\n".to_owned()),
         None => ("405 Method Not Allowed", "only GET\n".to_owned()),
     };
@@ -79,11 +88,22 @@ async fn ready(store: &Store) -> (&'static str, String) {
 }
 
 /// Every counter with what it counts.
-fn metrics(store: &Store) -> String {
-    let mut out =
-        String::from("# HELP tavola_up The process answers.\n# TYPE tavola_up gauge\ntavola_up 1\n");
-    for (name, help, value) in store.counters() {
-        out.push_str(&format!("# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}\n"));
+fn metrics(watched: &Watched) -> String {
+    let mut out = String::new();
+    let mut show = |name: &str, help: &str, kind: &str, value: u64| {
+        out.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"));
+    };
+    show("tavola_up", "The process answers.", "gauge", 1);
+    for (name, help, value) in watched.store.counters() {
+        show(name, help, "counter", value);
+    }
+    if let Some(affinity) = &watched.affinity {
+        let metrics = affinity.metrics();
+        show("tavola_members", "Servers on the cluster that are up.", "gauge", metrics.members);
+        let forwarded = "Writes that the server which owns their partition answered.";
+        show("tavola_forwarded_total", forwarded, "counter", metrics.forwarded);
+        let failures = "Writes that were to be handed to another server, and could not.";
+        show("tavola_forward_failures_total", failures, "counter", metrics.failures);
     }
     out
 }
@@ -91,6 +111,7 @@ fn metrics(store: &Store) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tavola_frontend::Member;
 
     #[test]
     fn only_gets_have_a_path() {
@@ -100,11 +121,11 @@ mod tests {
         assert_eq!(path_of(b"\xFF"), None);
     }
 
-    async fn ask(store: Store, path: &str) -> String {
+    async fn ask(watched: Watched, path: &str) -> String {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let serving = tokio::spawn(serve(socket, store, stopped));
+        let serving = tokio::spawn(serve(socket, watched, stopped));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
         let mut text = String::new();
@@ -120,13 +141,16 @@ mod tests {
         let settings = tavola_engine_local::LocalSettings::new(folder.path());
         let clock = Arc::new(tavola_model::SystemClock);
         let store = Store::Local(tavola_engine_local::LocalEngine::open(settings, clock).unwrap());
+        let member = Member { name: "a".into(), start_id: "1".into(), host: "a".into(), ports: Vec::new() };
+        let watched = Watched { store, affinity: Some(Affinity::new(member)) };
         for (path, status, word) in [
             ("/health/live", "200", "alive"),
             ("/health/ready", "200", "ready"),
-            ("/metrics", "200", "tavola_up 1"),
+            ("/metrics", "200", "\ntavola_up 1\n"),
+            ("/metrics", "200", "\ntavola_members 1\n"),
             ("/other", "404", "there are"),
         ] {
-            let text = ask(store.clone(), path).await;
+            let text = ask(watched.clone(), path).await;
             assert!(text.starts_with(&format!("HTTP/1.1 {status}")) && text.contains(word), "{text}");
         }
     }

@@ -3,6 +3,7 @@
 mod account;
 mod account_file;
 mod accounts;
+mod affinity;
 mod banner;
 mod cert;
 mod cli;

@@ -18,10 +18,11 @@ use tokio::task::JoinSet;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::accounts::AccountSource;
+use crate::affinity::Joined;
 use crate::banner::{Banner, Endpoint};
 use crate::control::{self, Controlled};
 use crate::files;
-use crate::health;
+use crate::health::{self, Watched};
 use crate::moving;
 use crate::oidc;
 use crate::settings::Values;
@@ -75,27 +76,35 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         &SystemChance,
         PipelineSettings { show_plan },
     );
+    let joined = store.join(values, host, &listeners).await?;
+    let affinity = joined.as_ref().and_then(Joined::affinity);
+    let pipeline = pipeline.with_affinity(affinity.clone());
 
     let frontend = Frontend::new(pipeline, frontend_settings(values)?).await;
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
     serving.spawn(sweep_queues(service, stopped.clone()));
     if let Some(socket) = watched {
-        serving.spawn(health::serve(socket, store.clone(), stopped.clone()));
+        let watched = Watched { store: store.clone(), affinity };
+        serving.spawn(health::serve(socket, watched, stopped.clone()));
     }
     for listener in listeners {
         serving.spawn(frontend.clone().serve(listener, stopped.clone()));
     }
     let controlling =
-        control::listen(&folder.path, controlled(source, store.clone(), accounts.clone()), stopped)?;
+        control::listen(&folder.path, controlled(source, store.clone(), accounts.clone()), stopped.clone())?;
     let banner = Banner {
         endpoints,
         accounts: &accounts.current(),
         kept_in: store.place(&folder.path),
         ephemeral: folder.temporary.is_some() && store.is_local(),
+        servers: joined.as_ref().map(Joined::text),
         seconds: started.elapsed().as_secs_f64(),
     };
     announce(values, &banner)?;
+    if let Some(Joined::Yes(membership)) = joined {
+        serving.spawn(membership.keep(stopped));
+    }
 
     wait_for_signal().await?;
     tracing::info!("stopping");

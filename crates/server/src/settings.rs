@@ -55,6 +55,12 @@ pub const SETTINGS: &[Setting] = &[
     setting("cql-cert", "FILE", "", "certificate to show to the cluster, where it asks for one, in PEM form"),
     setting("cql-key", "FILE", "", "private key of that certificate, in PEM form"),
     setting("host", "ADDRESS", "127.0.0.1", "address to listen on"),
+    setting(
+        "advertise-host",
+        "HOST|off",
+        "",
+        "address by which other servers on the cluster reach this one, to hand it the writes of the partitions it owns (default: --host, if it is one address)",
+    ),
     setting("table-port", "PORT|off", "10002", "port of the table endpoint (0 picks a free one)"),
     setting("queue-port", "PORT|off", "10001", "port of the queue endpoint (0 picks a free one)"),
     setting("blob-port", "PORT", "10000", "port of the blob endpoint (this version does not serve it yet)"),

@@ -1,6 +1,7 @@
 //! The store that the settings ask for, and what the rest of the server needs of it beside the contract.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +10,10 @@ use anyhow::{Context, bail};
 use tavola_engine::{Engine, EngineError, SpaceId};
 use tavola_engine_cql::CqlEngine;
 use tavola_engine_local::{LocalEngine, LocalSettings};
+use tavola_frontend::Listener;
 use tavola_model::Clock;
 
+use crate::affinity::Joined;
 use crate::cluster;
 use crate::maintain::report_line;
 use crate::settings::Values;
@@ -96,6 +99,19 @@ impl Store {
         match self {
             Self::Local(_) => Vec::new(),
             Self::Cluster { engine, .. } => cluster::counters(&engine.metrics()),
+        }
+    }
+
+    /// Joins the other servers on the store, where there can be any.
+    pub async fn join(
+        &self,
+        values: &Values,
+        host: IpAddr,
+        listeners: &[Listener],
+    ) -> anyhow::Result<Option<Joined>> {
+        match self {
+            Self::Local(_) => Ok(None),
+            Self::Cluster { engine, .. } => Joined::join(engine, values, host, listeners).await.map(Some),
         }
     }
 

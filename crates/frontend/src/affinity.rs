@@ -1,0 +1,216 @@
+//! Which server writes to a partition, where several share a store.
+//!
+//! A partition takes one write after the other, and writers of one server are combined while those of two get in each
+//! other's way. So each partition has an owner among the servers that are up, chosen by rendezvous hash: every server
+//! gives every partition a score, and the highest one owns it. All servers choose alike without asking anybody, and
+//! one that comes or goes moves only its own share.
+//!
+//! Ownership only saves work. Servers may disagree about who is up, and any of them may write to any partition at any
+//! time: the store keeps that right.
+
+use tavola_auth::StorageService;
+use tavola_model::{AccountName, Command, QueueCommand, QueueName};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// A server, as the others on its store know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Stays the same from start to start, so that a server that comes back owns what it owned.
+    pub name: String,
+    /// Differs from start to start. A connection is used only if the server at its other end answers to this:
+    /// whatever else may listen at the address keeps its data somewhere else.
+    pub start_id: String,
+    /// The address or host name by which others reach it.
+    pub host: String,
+    /// Its ports.
+    pub ports: Vec<MemberPort>,
+}
+
+/// A port of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberPort {
+    /// What is served there.
+    pub service: StorageService,
+    /// The number.
+    pub number: u16,
+}
+
+/// A partition, reduced to a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    /// The one partition that a command writes to; `None` for what only reads, and for what goes to the catalog.
+    pub fn of(account: &AccountName, command: &Command) -> Option<Self> {
+        let (service, resource, partition) = match command {
+            Command::WriteEntity(table, write) => {
+                (StorageService::Table, table.folded(), write.key.partition.as_str())
+            }
+            Command::TransactEntities(transaction) => {
+                let first = transaction.writes.first()?;
+                (StorageService::Table, transaction.table.folded(), first.key.partition.as_str())
+            }
+            // A queue is one partition.
+            Command::Queue(command) => (StorageService::Queue, written_messages(command)?.as_str(), ""),
+            Command::QueryTables(_)
+            | Command::GetTable(_)
+            | Command::CreateTable(_)
+            | Command::DeleteTable(_)
+            | Command::GetTableAcl(_)
+            | Command::SetTableAcl(..)
+            | Command::GetServiceProperties
+            | Command::SetServiceProperties(_)
+            | Command::GetServiceStats
+            | Command::PreflightRequest(_)
+            | Command::QueryEntities(_)
+            | Command::GetEntity(_)
+            | Command::ProbeTable(..) => return None,
+        };
+        let seed = match service {
+            StorageService::Blob => 1,
+            StorageService::Queue => 2,
+            StorageService::Table => 3,
+        };
+        let parts = [account.as_str(), resource, partition];
+        Some(Self(parts.iter().fold(seed, |seed, part| xxh3_64_with_seed(part.as_bytes(), seed))))
+    }
+}
+
+/// The queue whose messages a command changes.
+fn written_messages(command: &QueueCommand) -> Option<&QueueName> {
+    match command {
+        QueueCommand::PutMessage(put) => Some(&put.queue),
+        QueueCommand::GetMessages(get) => Some(&get.queue),
+        QueueCommand::UpdateMessage(update) => Some(&update.message.queue),
+        QueueCommand::DeleteMessage(message) => Some(&message.queue),
+        QueueCommand::ListQueues(_)
+        | QueueCommand::CreateQueue(..)
+        | QueueCommand::DeleteQueue(_)
+        | QueueCommand::GetQueueMetadata(_)
+        | QueueCommand::SetQueueMetadata(..)
+        | QueueCommand::GetQueueAcl(_)
+        | QueueCommand::SetQueueAcl(..)
+        | QueueCommand::PeekMessages(_)
+        | QueueCommand::ClearMessages(_) => None,
+    }
+}
+
+/// A server, reduced to a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate(u64);
+
+impl Candidate {
+    pub fn of(member: &Member) -> Self {
+        Self(xxh3_64(member.name.as_bytes()))
+    }
+
+    /// How high it stands for a partition. Every server computes the same.
+    pub fn score(self, place: Place) -> u64 {
+        xxh3_64_with_seed(&place.0.to_le_bytes(), self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tavola_model::{
+        EntityChange, EntityGroupTransaction, EntityKey, EntityWrite, EtagCondition, GetEntity, Key,
+        PeekMessages, PutMessage, TableName,
+    };
+
+    fn account() -> AccountName {
+        AccountName::parse("devstoreaccount1").unwrap()
+    }
+
+    fn delete(partition: &str, row: &str) -> EntityWrite {
+        let key = EntityKey { partition: Key::parse(partition).unwrap(), row: Key::parse(row).unwrap() };
+        EntityWrite { key, change: EntityChange::Delete(EtagCondition::Any) }
+    }
+
+    fn write(table: &str, partition: &str, row: &str) -> Option<Place> {
+        let command = Command::WriteEntity(TableName::parse(table).unwrap(), delete(partition, row));
+        Place::of(&account(), &command)
+    }
+
+    fn candidates(count: u16) -> Vec<Candidate> {
+        let member = |number| Member {
+            name: format!("10.0.0.{number}:10001"),
+            start_id: String::new(),
+            host: String::new(),
+            ports: Vec::new(),
+        };
+        (0..count).map(|number| Candidate::of(&member(number))).collect()
+    }
+
+    fn owner(candidates: &[Candidate], place: Place) -> Candidate {
+        *candidates.iter().max_by_key(|candidate| candidate.score(place)).unwrap()
+    }
+
+    fn places(count: u32) -> impl Iterator<Item = Place> {
+        (0..count).map(|number| write("People", &number.to_string(), "r").unwrap())
+    }
+
+    #[test]
+    fn every_write_of_a_partition_has_one_place_and_other_partitions_have_others() {
+        let place = write("People", "p", "r");
+        assert!(place.is_some());
+        assert_eq!(place, write("PEOPLE", "p", "another"));
+        let transaction = EntityGroupTransaction {
+            table: TableName::parse("people").unwrap(),
+            writes: vec![delete("p", "a"), delete("p", "b")],
+        };
+        assert_eq!(place, Place::of(&account(), &Command::TransactEntities(transaction)));
+        assert_ne!(place, write("People", "q", "r"));
+        assert_ne!(place, write("Peoplep", "", "r"), "names and keys are kept apart");
+        assert_ne!(
+            place,
+            Place::of(
+                &AccountName::parse("another").unwrap(),
+                &Command::WriteEntity(TableName::parse("People").unwrap(), delete("p", "r"))
+            )
+        );
+    }
+
+    #[test]
+    fn a_queue_has_one_place_and_what_only_reads_has_none() {
+        let queue = || QueueName::parse("tasks").unwrap();
+        let put = PutMessage { queue: queue(), text: "a".to_owned(), hidden_seconds: 0, life_seconds: None };
+        let of = |command| Place::of(&account(), &Command::Queue(command));
+        assert!(of(QueueCommand::PutMessage(put)).is_some());
+        assert_eq!(of(QueueCommand::PeekMessages(PeekMessages { queue: queue(), count: 1 })), None);
+        assert_eq!(of(QueueCommand::ClearMessages(queue())), None);
+        let table = TableName::parse("People").unwrap();
+        let get = GetEntity { table: table.clone(), key: delete("p", "r").key };
+        assert_eq!(Place::of(&account(), &Command::GetEntity(get)), None);
+        assert_eq!(Place::of(&account(), &Command::DeleteTable(table)), None);
+    }
+
+    #[test]
+    fn every_server_owns_about_as_much_as_any_other() {
+        for count in [2, 3, 5, 16] {
+            let servers = candidates(count);
+            let mut owned = vec![0u32; servers.len()];
+            for place in places(u32::from(count) * 1000) {
+                let chosen = owner(&servers, place);
+                owned[servers.iter().position(|server| *server == chosen).unwrap()] += 1;
+            }
+            assert!(owned.iter().all(|share| (850..1150).contains(share)), "{owned:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_leaves_moves_only_what_it_owned() {
+        let servers = candidates(5);
+        let (gone, rest) = servers.split_first().unwrap();
+        let mut moved = 0;
+        for place in places(5000) {
+            let (before, after) = (owner(&servers, place), owner(rest, place));
+            if before == *gone {
+                moved += 1;
+            } else {
+                assert_eq!(before, after);
+            }
+        }
+        assert!(moved > 0);
+    }
+}

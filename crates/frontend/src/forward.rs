@@ -1,0 +1,233 @@
+//! Hands a write to the server that owns its partition, as it was received, and its answer back as it came.
+//!
+//! The owner authenticates and authorizes the request by itself, after this server has done so: what a client sends
+//! can never get more out of two servers than out of one. The header that marks a forwarded request only says that it
+//! goes no further, so a client that sends it merely has its request executed where it arrived.
+//!
+//! Whenever the owner has done nothing, for whatever reason, the request is executed here. Whatever would look
+//! different to the owner is executed here as well: a request over TLS, whose scheme shows in links, and a token
+//! that is bound to the client's address.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use tavola_model::{AccountName, Command, ErrorCode, ServiceError};
+
+use crate::affinity::{Candidate, Member, Place};
+use crate::peer::{Fate, KNOCK, Peer};
+use crate::receive::Received;
+
+/// Marks a request that was forwarded.
+static HOP: HeaderName = HeaderName::from_static("x-tavola-hop");
+/// Every answer of a pipeline has it.
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+
+/// Headers that are about a connection and not about the request or answer. `Transfer-Encoding` of a request stays:
+/// signatures cover the length of a body, which a body in chunks does not have.
+static OF_CONNECTION: [HeaderName; 5] = [
+    header::CONNECTION,
+    header::EXPECT,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::UPGRADE,
+];
+
+/// An answer on its way through.
+pub(crate) type Forwarded = Response<Full<Bytes>>;
+
+/// The servers on one store, seen from one of them.
+#[derive(Debug)]
+pub struct Affinity {
+    me: Member,
+    candidate: Candidate,
+    others: RwLock<Arc<[Arc<Peer>]>>,
+    forwarded: AtomicU64,
+    failures: AtomicU64,
+}
+
+/// A reading of what was counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AffinityMetrics {
+    /// Requests that were answered by the owner of their partition.
+    pub forwarded: u64,
+    /// Requests that were to be, and were executed here or have an unknown outcome.
+    pub failures: u64,
+    /// Servers that are up, this one included.
+    pub members: u64,
+}
+
+impl Affinity {
+    /// What a server that is alone knows.
+    pub fn new(me: Member) -> Arc<Self> {
+        Arc::new(Self {
+            candidate: Candidate::of(&me),
+            me,
+            others: RwLock::new(Arc::new([])),
+            forwarded: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        })
+    }
+
+    /// This server, as it is announced.
+    pub fn me(&self) -> &Member {
+        &self.me
+    }
+
+    /// From now on these are the servers that are up; this one may be among them.
+    pub fn meet(&self, members: Vec<Member>) {
+        let known = self.others();
+        let peer = |member: Member| {
+            let same = known.iter().find(|peer| peer.member == member);
+            same.cloned().unwrap_or_else(|| Arc::new(Peer::new(member)))
+        };
+        let others: Arc<[Arc<Peer>]> =
+            members.into_iter().filter(|member| member.name != self.me.name).map(peer).collect();
+        others.iter().for_each(|peer| peer.close_unused());
+        *self.others.write().unwrap_or_else(PoisonError::into_inner) = others;
+    }
+
+    /// What was counted so far.
+    pub fn metrics(&self) -> AffinityMetrics {
+        let members = 1 + u64::try_from(self.others().len()).unwrap_or(u64::MAX - 1);
+        let (forwarded, failures) =
+            (self.forwarded.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed));
+        AffinityMetrics { forwarded, failures, members }
+    }
+
+    /// The answer of the owner; `None` if the request is to be executed here.
+    pub(crate) async fn forward(
+        &self,
+        received: &Received<'_>,
+        account: &AccountName,
+        command: &Command,
+    ) -> Result<Option<Forwarded>, ServiceError> {
+        if !looks_the_same_elsewhere(received) {
+            return Ok(None);
+        }
+        let Some(owner) = Place::of(account, command).and_then(|place| self.owner(place, received)) else {
+            return Ok(None);
+        };
+        let Some(request) = request(received) else { return Ok(None) };
+        let verdict = match owner.send(received.origin.service, request).await {
+            Fate::Answered(response) => judge(response),
+            Fate::NotSent(cause) => {
+                tracing::debug!(server = owner.member.name, %cause, "executing here");
+                Verdict::NotDone
+            }
+            Fate::Unknown(cause) => Verdict::Unknown(cause),
+        };
+        match verdict {
+            Verdict::Final(response) => {
+                self.forwarded.fetch_add(1, Ordering::Relaxed);
+                Ok(Some(response))
+            }
+            Verdict::Busy => {
+                owner.leave_out(&Busy);
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                Ok(None)
+            }
+            Verdict::NotDone => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                Ok(None)
+            }
+            Verdict::Unknown(cause) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                let mut error = ServiceError::new(ErrorCode::OperationTimedOut);
+                error.cause = Some(cause.into());
+                Err(error)
+            }
+        }
+    }
+
+    /// The answer to another server that asks whether it has found this one.
+    pub(crate) fn answer_knock(&self, headers: &HeaderMap) -> Option<Forwarded> {
+        let asked = headers.get(KNOCK)?;
+        if asked.as_bytes() != self.me.start_id.as_bytes() {
+            return None;
+        }
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        response.headers_mut().insert(KNOCK, asked.clone());
+        Some(response)
+    }
+
+    /// The server that owns a partition; `None` if it is this one.
+    fn owner(&self, place: Place, received: &Received<'_>) -> Option<Arc<Peer>> {
+        let others = self.others();
+        let open = others.iter().filter(|peer| peer.is_open_for(received.origin.service));
+        let best = open.max_by_key(|peer| peer.candidate.score(place))?;
+        (best.candidate.score(place) > self.candidate.score(place)).then(|| best.clone())
+    }
+
+    fn others(&self) -> Arc<[Arc<Peer>]> {
+        self.others.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Why a server that answers 503 is left out.
+#[derive(Debug, thiserror::Error)]
+#[error("it is busy")]
+struct Busy;
+
+/// What an answer of the owner means.
+enum Verdict {
+    Final(Forwarded),
+    /// It has done nothing and will not for a while.
+    Busy,
+    NotDone,
+    Unknown(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Whether another server would see the request as this one does.
+fn looks_the_same_elsewhere(received: &Received<'_>) -> bool {
+    let names = received.query.split('&').map(|part| part.split('=').next().unwrap_or_default());
+    let mut bound_to_address = names.filter(|name| name.eq_ignore_ascii_case("sip"));
+    !received.origin.secure && !received.headers.contains_key(&HOP) && bound_to_address.next().is_none()
+}
+
+/// The request as it was received, marked. `None` if it cannot be written down again, or had no whole body.
+fn request(received: &Received<'_>) -> Option<Request<Full<Bytes>>> {
+    let body = received.body.as_ref().ok()?.clone();
+    let target = match received.query.as_str() {
+        "" => received.path.clone(),
+        query => format!("{}?{query}", received.path),
+    };
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = received.method.clone();
+    *request.uri_mut() = Uri::try_from(target).ok()?;
+    *request.headers_mut() = received.headers.clone();
+    without_connection(request.headers_mut());
+    request.headers_mut().insert(HOP.clone(), HeaderValue::from_static("1"));
+    Some(request)
+}
+
+fn without_connection(headers: &mut HeaderMap) {
+    for name in &OF_CONNECTION {
+        headers.remove(name);
+    }
+}
+
+/// What an answer means. Whoever refuses by its accounts or for want of room has done nothing, and this server, which
+/// has admitted the request, may see both differently.
+fn judge(response: Response<Bytes>) -> Verdict {
+    let is_ours = response.headers().contains_key(&REQUEST_ID);
+    match response.status() {
+        StatusCode::SERVICE_UNAVAILABLE if is_ours => Verdict::Busy,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Verdict::NotDone,
+        _ if is_ours => {
+            let mut response = response.map(Full::new);
+            without_connection(response.headers_mut());
+            Verdict::Final(response)
+        }
+        // Refused before it was read whole, for the size of its head for example.
+        status if status.is_client_error() => Verdict::NotDone,
+        status => Verdict::Unknown(format!("another server answered {status} without an id").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

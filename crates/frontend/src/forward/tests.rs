@@ -1,0 +1,326 @@
+//! The forwarder against a server that is made up, byte by byte.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use http::Method;
+use tavola_auth::StorageService;
+use tavola_model::{EntityChange, EntityKey, EntityWrite, EtagCondition, Key, TableName};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::affinity::MemberPort;
+use crate::receive::Origin;
+
+const ANSWERED: &str = "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nETag: W/\"a\"\r\nx-ms-request-id: 7\r\nx-ms-Odd-CASE: b\r\n\r\n";
+
+/// What the made-up server does with a request, knocks apart.
+#[derive(Clone, Copy)]
+enum Manner {
+    Answers(&'static str),
+    /// Answers, and hangs up behind it.
+    AnswersOnce(&'static str),
+    HangsUp,
+    SaysNothing,
+    /// Answers a knock like anything else.
+    KnowsNoKnock,
+}
+
+/// A made-up server.
+struct Fake {
+    port: u16,
+    seen: Arc<Mutex<Vec<String>>>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    async fn start(manner: Manner) -> Self {
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let (seen, connections): (Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>) = Default::default();
+        let (see, count) = (seen.clone(), connections.clone());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = socket.accept().await {
+                count.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(converse(stream, manner, see.clone()));
+            }
+        });
+        Self { port, seen, connections }
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+async fn converse(mut stream: TcpStream, manner: Manner, seen: Arc<Mutex<Vec<String>>>) {
+    let mut buffer = Vec::new();
+    while let Some(request) = read_request(&mut stream, &mut buffer).await {
+        let is_knock = request.contains("x-tavola-knock: 1\r\n");
+        if !is_knock {
+            seen.lock().unwrap().push(request);
+        }
+        let answer = match manner {
+            Manner::KnowsNoKnock => "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+            _ if is_knock => "HTTP/1.1 204 No Content\r\nx-tavola-knock: 1\r\n\r\n",
+            Manner::Answers(answer) | Manner::AnswersOnce(answer) => answer,
+            Manner::HangsUp => return,
+            Manner::SaysNothing => std::future::pending().await,
+        };
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        if matches!(manner, Manner::AnswersOnce(_)) && !is_knock {
+            return;
+        }
+    }
+}
+
+/// The next request on a connection: its head, and as much of a body as it announces.
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<String> {
+    loop {
+        let text = String::from_utf8_lossy(buffer).into_owned();
+        if let Some((head, rest)) = text.split_once("\r\n\r\n") {
+            let announced = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let body = announced.map_or(0, |length| length.parse::<usize>().unwrap());
+            let is_whole =
+                if head.contains("chunked") { rest.ends_with("0\r\n\r\n") } else { rest.len() >= body };
+            if is_whole {
+                buffer.clear();
+                return Some(text);
+            }
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// A server that knows one other, which owns the partition that [`write`] writes to.
+fn beside(port: u16) -> Arc<Affinity> {
+    let member = |name: &str, port| Member {
+        name: name.to_owned(),
+        start_id: "1".to_owned(),
+        host: "127.0.0.1".to_owned(),
+        ports: vec![MemberPort { service: StorageService::Table, number: port }],
+    };
+    let affinity = Affinity::new(member("me", 1));
+    let place = Place::of(&account(), &write()).unwrap();
+    let owner = (0..100)
+        .map(|number| member(&format!("other{number}"), port))
+        .find(|other| Candidate::of(other).score(place) > affinity.candidate.score(place));
+    affinity.meet(vec![affinity.me().clone(), owner.unwrap()]);
+    affinity
+}
+
+fn account() -> AccountName {
+    AccountName::parse("devstoreaccount1").unwrap()
+}
+
+fn write() -> Command {
+    let key = EntityKey { partition: Key::parse("p").unwrap(), row: Key::parse("r").unwrap() };
+    let write = EntityWrite { key, change: EntityChange::Delete(EtagCondition::Any) };
+    Command::WriteEntity(TableName::parse("People").unwrap(), write)
+}
+
+fn received(headers: &[(&'static str, &'static str)], body: &'static str) -> Received<'static> {
+    let headers =
+        headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+    Received {
+        method: Method::from_bytes(b"MERGE").unwrap(),
+        path: "/devstoreaccount1/People(PartitionKey='p',RowKey='%C3%A4')".to_owned(),
+        query: "timeout=7&x=%20".to_owned(),
+        headers: headers.collect(),
+        spelled_names: Vec::new(),
+        body: Ok(Bytes::from_static(body.as_bytes())),
+        origin: Origin { peer: [127, 0, 0, 1].into(), secure: false, service: StorageService::Table },
+        _room: None,
+    }
+}
+
+async fn forward(affinity: &Affinity) -> Result<Option<Forwarded>, ServiceError> {
+    affinity.forward(&received(&[("host", "a.b:1")], ""), &account(), &write()).await
+}
+
+/// What was forwarded, and what failed.
+fn counted(affinity: &Affinity) -> (u64, u64) {
+    let metrics = affinity.metrics();
+    (metrics.forwarded, metrics.failures)
+}
+
+#[tokio::test]
+async fn a_request_goes_on_as_it_came_but_for_what_is_about_its_connection() {
+    let fake = Fake::start(Manner::Answers(ANSWERED)).await;
+    let affinity = beside(fake.port);
+    let headers = [
+        ("host", "devstoreaccount1.example.com:7"),
+        ("content-length", "4"),
+        ("expect", "100-continue"),
+        ("connection", "close"),
+        ("authorization", "SharedKeyLite a:b"),
+        ("accept", "c"),
+        ("accept", "d"),
+    ];
+    let response = affinity.forward(&received(&headers, "body"), &account(), &write()).await.unwrap();
+    let response = response.unwrap();
+    assert_eq!(response.status(), 204);
+    let names: Vec<&str> = response.headers().keys().map(HeaderName::as_str).collect();
+    assert_eq!(names, ["content-length", "etag", "x-ms-request-id", "x-ms-odd-case"]);
+    assert_eq!(
+        fake.seen(),
+        ["MERGE /devstoreaccount1/People(PartitionKey='p',RowKey='%C3%A4')?timeout=7&x=%20 HTTP/1.1\r\n\
+          host: devstoreaccount1.example.com:7\r\ncontent-length: 4\r\n\
+          authorization: SharedKeyLite a:b\r\naccept: c\r\naccept: d\r\nx-tavola-hop: 1\r\n\r\nbody"]
+    );
+    assert_eq!(counted(&affinity), (1, 0));
+}
+
+#[tokio::test]
+async fn a_body_keeps_the_form_that_its_signature_covers() {
+    for (headers, body, expected) in [
+        (vec![("transfer-encoding", "chunked")], "ab", Some("transfer-encoding: chunked\r\n")),
+        (vec![("content-length", "0")], "", Some("content-length: 0\r\n")),
+        (vec![], "", None),
+    ] {
+        let fake = Fake::start(Manner::Answers(ANSWERED)).await;
+        let request = received(&headers, body);
+        assert!(beside(fake.port).forward(&request, &account(), &write()).await.unwrap().is_some());
+        let seen = fake.seen().remove(0);
+        assert_eq!(seen.contains("content-length"), expected.is_some_and(|text| text.contains("length")));
+        assert!(expected.is_none_or(|text| seen.contains(text)), "{seen}");
+    }
+}
+
+#[tokio::test]
+async fn what_would_look_different_to_another_server_stays_here() {
+    let fake = Fake::start(Manner::Answers(ANSWERED)).await;
+    let affinity = beside(fake.port);
+    let secure = Origin { secure: true, ..received(&[], "").origin };
+    let from_afar = "sv=2019-02-02&SIP=10.0.0.1&sig=a".to_owned();
+    for request in [
+        received(&[("x-tavola-hop", "1")], ""),
+        Received { origin: secure, ..received(&[], "") },
+        Received { query: from_afar, ..received(&[], "") },
+        Received { body: Err(ErrorCode::InvalidInput), ..received(&[], "") },
+    ] {
+        assert!(affinity.forward(&request, &account(), &write()).await.unwrap().is_none());
+    }
+    let read = Command::GetTable(TableName::parse("People").unwrap());
+    assert!(affinity.forward(&received(&[], ""), &account(), &read).await.unwrap().is_none());
+    assert_eq!((fake.connections(), counted(&affinity)), (0, (0, 0)));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_left_out_for_a_while() {
+    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let affinity = beside(port);
+    assert!(forward(&affinity).await.unwrap().is_none());
+    assert_eq!(counted(&affinity), (0, 1));
+    assert!(forward(&affinity).await.unwrap().is_none());
+    assert_eq!(counted(&affinity), (0, 1), "nothing was tried again");
+}
+
+#[tokio::test]
+async fn whoever_else_listens_at_the_address_is_sent_nothing() {
+    let fake = Fake::start(Manner::KnowsNoKnock).await;
+    let affinity = beside(fake.port);
+    assert!(forward(&affinity).await.unwrap().is_none());
+    assert!(fake.seen().is_empty());
+    assert_eq!(counted(&affinity), (0, 1));
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_is_lost_is_unknown() {
+    let fake = Fake::start(Manner::HangsUp).await;
+    let affinity = beside(fake.port);
+    let error = forward(&affinity).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::OperationTimedOut);
+    assert_eq!((fake.seen().len(), counted(&affinity)), (1, (0, 1)));
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_left_out_and_its_write_is_unknown() {
+    let fake = Fake::start(Manner::SaysNothing).await;
+    let affinity = beside(fake.port);
+    let silent = tokio::spawn({
+        let affinity = affinity.clone();
+        async move { forward(&affinity).await }
+    });
+    while fake.seen().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // From here on time passes whenever there is nothing else to do.
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(forward(&affinity).await.unwrap().is_none());
+    assert_eq!(fake.seen().len(), 1, "left out");
+    let error = silent.await.unwrap().unwrap_err();
+    assert_eq!(error.code, ErrorCode::OperationTimedOut);
+}
+
+#[tokio::test]
+async fn connections_are_kept_and_one_that_was_closed_meanwhile_is_replaced() {
+    for (manner, connections) in [(Manner::Answers(ANSWERED), 1), (Manner::AnswersOnce(ANSWERED), 3)] {
+        let fake = Fake::start(manner).await;
+        let affinity = beside(fake.port);
+        for _ in 0..3 {
+            assert!(forward(&affinity).await.unwrap().is_some());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!((fake.connections(), fake.seen().len()), (connections, 3));
+        assert_eq!(counted(&affinity), (3, 0));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_says_that_nothing_was_done_leads_back_here() {
+    let busy = "HTTP/1.1 503 Busy\r\nx-ms-request-id: 7\r\nContent-Length: 0\r\n\r\n";
+    let stranger = "HTTP/1.1 403 Forbidden\r\nx-ms-request-id: 7\r\nContent-Length: 0\r\n\r\n";
+    let too_large = "HTTP/1.1 431 Large\r\nContent-Length: 0\r\n\r\n";
+    for (answer, tries) in [(busy, 1), (stranger, 2), (too_large, 2)] {
+        let fake = Fake::start(Manner::Answers(answer)).await;
+        let affinity = beside(fake.port);
+        for _ in 0..2 {
+            assert!(forward(&affinity).await.unwrap().is_none());
+        }
+        assert_eq!(fake.seen().len(), tries, "{answer}");
+    }
+    let nobody_knows = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n";
+    let fake = Fake::start(Manner::Answers(nobody_knows)).await;
+    assert_eq!(forward(&beside(fake.port)).await.unwrap_err().code, ErrorCode::OperationTimedOut);
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_service_is_an_answer() {
+    let conflict =
+        "HTTP/1.1 409 Conflict\r\nx-ms-request-id: 7\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
+    let fake = Fake::start(Manner::Answers(conflict)).await;
+    let response = forward(&beside(fake.port)).await.unwrap().unwrap();
+    assert_eq!(response.status(), 409);
+    assert!(!response.headers().contains_key(header::CONNECTION));
+}
+
+#[tokio::test]
+async fn only_its_own_name_is_answered_to_a_knock() {
+    let affinity = beside(1);
+    let knock = |id| HeaderMap::from_iter([(HeaderName::from_static(KNOCK), HeaderValue::from_static(id))]);
+    assert_eq!(affinity.answer_knock(&knock("1")).unwrap().status(), 204);
+    assert!(affinity.answer_knock(&knock("2")).is_none());
+    assert!(affinity.answer_knock(&HeaderMap::new()).is_none());
+}
+
+#[tokio::test]
+async fn a_server_that_started_anew_is_another_one() {
+    let fake = Fake::start(Manner::Answers(ANSWERED)).await;
+    let affinity = beside(fake.port);
+    assert!(forward(&affinity).await.unwrap().is_some());
+    let mut member = affinity.others()[0].member.clone();
+    member.start_id = "2".to_owned();
+    affinity.meet(vec![member]);
+    assert!(forward(&affinity).await.unwrap().is_none(), "the one that listens is the old one");
+    assert_eq!(affinity.metrics().members, 2);
+}

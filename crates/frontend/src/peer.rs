@@ -1,0 +1,233 @@
+//! Connections to another server on the same store.
+//!
+//! A connection is opened when a request needs one, shown to lead to the right server by a knock before anything of a
+//! client is sent over it, and kept for the next request. Their number, the wait for one and every step over it are
+//! bounded.
+//!
+//! What became of a request is told apart exactly, because a write must not be done twice: not sent, answered, or
+//! perhaps done.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use tavola_auth::StorageService;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::affinity::{Candidate, Member};
+
+/// Asks a server whether it is the one that is meant, and its answer that it is.
+pub(crate) const KNOCK: &str = "x-tavola-knock";
+
+/// Connections to one port of a server, and so requests under way to it.
+const CONNECTIONS_MAX: usize = 128;
+/// How long a request waits for one of them to be free.
+const ROOM_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long a connection may take to open.
+const CONNECT_TIME_MAX: Duration = Duration::from_millis(100);
+/// How long a server may take to answer a knock: longer than it takes a busy one.
+const KNOCK_TIME_MAX: Duration = Duration::from_millis(500);
+/// How long an unused connection is kept: shorter than the other side would.
+const KEPT_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a request may take, answer included: longer than the store tries to keep a write.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long a server may take to answer before it is left out for others.
+const SLOW_TIME: Duration = Duration::from_secs(5);
+/// For how long a server that failed is left out.
+const LEFT_OUT_TIME: Duration = Duration::from_secs(3);
+/// Bytes of an answer: more than the largest transaction gives back.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// It was answered.
+    Answered(Response<Bytes>),
+    /// The server has not seen it.
+    NotSent(Cause),
+    /// It may have been done.
+    Unknown(Cause),
+}
+
+/// Another server.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub member: Member,
+    pub candidate: Candidate,
+    lines: Vec<Line>,
+    left_out_until: Mutex<Option<Instant>>,
+}
+
+/// The connections to one port.
+#[derive(Debug)]
+struct Line {
+    service: StorageService,
+    port: u16,
+    room: Semaphore,
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// A connection that waits for its next request.
+#[derive(Debug)]
+struct Kept {
+    sender: SendRequest<Full<Bytes>>,
+    since: Instant,
+}
+
+impl Peer {
+    pub fn new(member: Member) -> Self {
+        let line = |service, port| Line {
+            service,
+            port,
+            room: Semaphore::new(CONNECTIONS_MAX),
+            kept: Mutex::default(),
+        };
+        let lines = member.ports.iter().map(|port| line(port.service, port.number)).collect();
+        Self { candidate: Candidate::of(&member), member, lines, left_out_until: Mutex::default() }
+    }
+
+    /// Whether requests for a service may be given to it now.
+    pub fn is_open_for(&self, service: StorageService) -> bool {
+        let is_left_out = lock(&self.left_out_until).is_some_and(|until| Instant::now() < until);
+        !is_left_out && self.lines.iter().any(|line| line.service == service)
+    }
+
+    /// Gives it nothing for a few seconds.
+    pub fn leave_out(&self, reason: &(dyn std::error::Error + 'static)) {
+        let until = Instant::now() + LEFT_OUT_TIME;
+        if lock(&self.left_out_until).replace(until).is_none_or(|until| until < Instant::now()) {
+            tracing::info!(server = self.member.name, reason, "another server is left out for a while");
+        }
+    }
+
+    /// Closes connections that nobody has used for a while.
+    pub fn close_unused(&self) {
+        for line in &self.lines {
+            lock(&line.kept).retain(|kept| kept.since.elapsed() < KEPT_TIME_MAX && !kept.sender.is_closed());
+        }
+    }
+
+    /// Sends a request to the port of a service and waits for the answer.
+    pub async fn send(&self, service: StorageService, mut request: Request<Full<Bytes>>) -> Fate {
+        let Some(line) = self.lines.iter().find(|line| line.service == service) else {
+            return Fate::NotSent("the server does not offer the service".into());
+        };
+        let deadline = Instant::now() + ANSWER_TIME_MAX;
+        let Ok(Ok(_place)) = timeout(ROOM_TIME_MAX, line.room.acquire()).await else {
+            return Fate::NotSent("all connections to the server are in use".into());
+        };
+        // A kept connection can have been closed by the other side; then the request comes back as it was.
+        while let Some(sender) = line.take_kept().await {
+            match self.exchange(line, sender, request, deadline).await {
+                Ok(sent) => return sent,
+                Err(unsent) => request = *unsent,
+            }
+        }
+        let sender = match self.connect(line.port).await {
+            Ok(sender) => sender,
+            Err(cause) => {
+                self.leave_out(cause.as_ref());
+                return Fate::NotSent(cause);
+            }
+        };
+        let sent = self.exchange(line, sender, request, deadline).await;
+        sent.unwrap_or_else(|_| Fate::NotSent("the server closed a fresh connection".into()))
+    }
+
+    /// Sends a request over a connection; gives it back if nothing of it was written.
+    async fn exchange(
+        &self,
+        line: &Line,
+        mut sender: SendRequest<Full<Bytes>>,
+        request: Request<Full<Bytes>>,
+        deadline: Instant,
+    ) -> Result<Fate, Box<Request<Full<Bytes>>>> {
+        let mut answer = std::pin::pin!(sender.try_send_request(request));
+        let answered = match timeout(SLOW_TIME, answer.as_mut()).await {
+            Ok(answered) => Ok(answered),
+            Err(slow) => {
+                self.leave_out(&slow);
+                timeout_at(deadline, answer).await
+            }
+        };
+        let response = match answered {
+            Ok(Ok(response)) => response,
+            Ok(Err(mut failure)) => match failure.take_message() {
+                Some(request) => return Err(Box::new(request)),
+                None => return Ok(Fate::Unknown(failure.into_error().into())),
+            },
+            Err(late) => return Ok(Fate::Unknown(late.into())),
+        };
+        let is_last = response.headers().contains_key(header::CONNECTION);
+        match timeout_at(deadline, collect(response)).await {
+            Ok(Ok(response)) => {
+                if !is_last {
+                    lock(&line.kept).push(Kept { sender, since: Instant::now() });
+                }
+                Ok(Fate::Answered(response))
+            }
+            Ok(Err(cause)) => Ok(Fate::Unknown(cause)),
+            Err(late) => Ok(Fate::Unknown(late.into())),
+        }
+    }
+
+    /// A connection to the server that is meant, and no other.
+    async fn connect(&self, port: u16) -> Result<SendRequest<Full<Bytes>>, Cause> {
+        let opened = timeout(CONNECT_TIME_MAX, TcpStream::connect((self.member.host.as_str(), port)));
+        let stream = opened.await??;
+        stream.set_nodelay(true)?;
+        // With the case of its header names an answer goes on as it came.
+        let (mut sender, connection) =
+            Builder::new().preserve_header_case(true).handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "connection to another server ended");
+            }
+        });
+        let knock = Request::get("/").header(header::HOST, "tavola").header(KNOCK, &self.member.start_id);
+        let knocked = timeout(KNOCK_TIME_MAX, async {
+            let answer = collect(sender.send_request(knock.body(Full::default())?).await?).await?;
+            sender.ready().await?;
+            Ok::<_, Cause>(answer)
+        });
+        let answer = knocked.await??;
+        let is_meant = answer.status() == StatusCode::NO_CONTENT
+            && answer.headers().get(KNOCK).is_some_and(|id| id.as_bytes() == self.member.start_id.as_bytes());
+        if is_meant { Ok(sender) } else { Err("another server listens at its address".into()) }
+    }
+}
+
+impl Line {
+    /// A connection that was kept and can still be used.
+    async fn take_kept(&self) -> Option<SendRequest<Full<Bytes>>> {
+        loop {
+            let Kept { mut sender, since } = lock(&self.kept).pop()?;
+            let is_fresh = since.elapsed() < KEPT_TIME_MAX;
+            // It is ready as soon as the end of the last answer was seen, which is mostly so already.
+            if is_fresh && matches!(timeout(CONNECT_TIME_MAX, sender.ready()).await, Ok(Ok(()))) {
+                return Some(sender);
+            }
+        }
+    }
+}
+
+/// An answer, read to its end.
+async fn collect(response: Response<Incoming>) -> Result<Response<Bytes>, Cause> {
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
+    Ok(Response::from_parts(parts, body))
+}
+
+/// Nothing under these locks can panic halfway, so what is behind a poisoned one is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

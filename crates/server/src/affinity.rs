@@ -1,0 +1,213 @@
+//! Servers on one cluster that know each other: each tells the others where it is, and listens for them.
+//!
+//! What a server says of itself is a JSON object. Only servers of the same version hand requests to each other, so
+//! that a client never sees an answer that depends on which of two versions was asked.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use tavola_auth::StorageService;
+use tavola_engine_cql::{ANNOUNCE_EVERY, CqlEngine, Listed, Members};
+use tavola_frontend::{Affinity, Listener, Member, MemberPort, Shutdown};
+use tavola_model::Guid;
+use tavola_service::{Chance, SystemChance};
+
+use crate::settings::Values;
+
+/// How long the list of servers is relied on when it cannot be read.
+const RELIED_ON_TIME: Duration = Duration::from_secs(8);
+/// How long a server that stops may take to tell the others.
+const WITHDRAW_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// This server among the others on its cluster.
+pub struct Membership {
+    affinity: Arc<Affinity>,
+    members: Members,
+}
+
+/// Whether this server works together with the others, and if not, why.
+pub enum Joined {
+    /// It does.
+    Yes(Box<Membership>),
+    /// It does not; the text is for a person.
+    No(&'static str),
+}
+
+impl Joined {
+    /// Joins the other servers on the cluster, unless they could not reach this one.
+    pub async fn join(
+        engine: &CqlEngine,
+        values: &Values,
+        host: IpAddr,
+        listeners: &[Listener],
+    ) -> anyhow::Result<Self> {
+        let host = match (values.text("advertise-host"), host) {
+            ("off", _) => return Ok(Self::No("off by --advertise-host")),
+            ("", host) if host.is_unspecified() => {
+                return Ok(Self::No("off: --advertise-host tells the others how to reach this server"));
+            }
+            ("", host) => host.to_string(),
+            (named, _) => named.to_owned(),
+        };
+        let ports = ports(listeners)?;
+        if ports.is_empty() {
+            return Ok(Self::No("off: every plain port is off"));
+        }
+        let Some(members) = engine.members().await? else {
+            tracing::warn!(
+                "servers do not know each other: the keyspace was made by an earlier version, run `tavola cluster init` once more"
+            );
+            return Ok(Self::No("off: run `tavola cluster init` once more"));
+        };
+        let affinity = Affinity::new(new_member(host, ports));
+        Ok(Self::Yes(Box::new(Membership { affinity, members })))
+    }
+
+    /// For the pipeline.
+    pub fn affinity(&self) -> Option<Arc<Affinity>> {
+        match self {
+            Self::Yes(membership) => Some(membership.affinity.clone()),
+            Self::No(_) => None,
+        }
+    }
+
+    /// How it stands, for a person.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Yes(membership) => format!("reach this one as {}", membership.affinity.me().host),
+            Self::No(reason) => (*reason).to_owned(),
+        }
+    }
+}
+
+impl Membership {
+    /// Announces this server and listens for others until told to stop, then takes its leave.
+    pub async fn keep(self, mut shutdown: Shutdown) {
+        let mut last_heard = Instant::now();
+        let mut was_heard = true;
+        loop {
+            let heard = self.exchange().await;
+            if heard.is_ok() {
+                last_heard = Instant::now();
+            } else if last_heard.elapsed() > RELIED_ON_TIME {
+                self.affinity.meet(Vec::new());
+            }
+            // Once for each time that the cluster is away.
+            if let Err(error) = &heard
+                && was_heard
+            {
+                tracing::warn!(%error, "the other servers are not heard of");
+            }
+            was_heard = heard.is_ok();
+            tokio::select! {
+                () = tokio::time::sleep(ANNOUNCE_EVERY) => {}
+                _ = shutdown.wait_for(|stop| *stop) => break,
+            }
+        }
+        let left = self.members.withdraw(&self.affinity.me().name);
+        // If it fails, the others find nobody at the address.
+        let _ = tokio::time::timeout(WITHDRAW_TIME_MAX, left).await;
+    }
+
+    async fn exchange(&self) -> Result<(), tavola_engine::EngineError> {
+        self.members.announce(&listed(self.affinity.me())).await?;
+        let members = self.members.list().await?;
+        self.affinity.meet(members.iter().filter_map(member).collect());
+        Ok(())
+    }
+}
+
+/// The ports at which others can reach a server.
+fn ports(listeners: &[Listener]) -> anyhow::Result<Vec<MemberPort>> {
+    let plain = listeners.iter().filter(|listener| listener.tls.is_none());
+    plain
+        .map(|listener| {
+            let address: SocketAddr = listener.socket.local_addr().context("cannot tell the address")?;
+            Ok(MemberPort { service: listener.service, number: address.port() })
+        })
+        .collect()
+}
+
+/// This server, as it is from this start on.
+fn new_member(host: String, ports: Vec<MemberPort>) -> Member {
+    let numbers: Vec<String> = ports.iter().map(|port| port.number.to_string()).collect();
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&SystemChance.bytes());
+    id[8..].copy_from_slice(&SystemChance.bytes());
+    Member { name: format!("{host} {}", numbers.join(" ")), start_id: Guid(id).to_string(), host, ports }
+}
+
+fn word(service: StorageService) -> &'static str {
+    match service {
+        StorageService::Blob => "blob",
+        StorageService::Queue => "queue",
+        StorageService::Table => "table",
+    }
+}
+
+/// What a server says of itself.
+fn listed(member: &Member) -> Listed {
+    let mut about = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "start": member.start_id,
+        "host": member.host,
+    });
+    for port in &member.ports {
+        about[word(port.service)] = json!(port.number);
+    }
+    Listed { name: member.name.clone(), about: about.to_string() }
+}
+
+/// What another server says of itself; `None` if it is of another version.
+fn member(listed: &Listed) -> Option<Member> {
+    let about: Value = serde_json::from_str(&listed.about).ok()?;
+    let text = |name: &str| about.get(name).and_then(Value::as_str).map(str::to_owned);
+    if text("version")? != env!("CARGO_PKG_VERSION") {
+        return None;
+    }
+    let port = |service| {
+        let number = about.get(word(service)).and_then(Value::as_u64)?;
+        Some(MemberPort { service, number: u16::try_from(number).ok()? })
+    };
+    let ports = [StorageService::Blob, StorageService::Queue, StorageService::Table];
+    Some(Member {
+        name: listed.name.clone(),
+        start_id: text("start")?,
+        host: text("host")?,
+        ports: ports.into_iter().filter_map(port).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me() -> Member {
+        let ports = vec![
+            MemberPort { service: StorageService::Queue, number: 10001 },
+            MemberPort { service: StorageService::Table, number: 10002 },
+        ];
+        new_member("10.0.0.1".to_owned(), ports)
+    }
+
+    #[test]
+    fn what_a_server_says_of_itself_is_what_others_hear() {
+        let me = me();
+        assert_eq!(member(&listed(&me)), Some(me.clone()));
+        let again = super::tests::me();
+        assert_eq!(me.name, again.name);
+        assert_ne!(me.start_id, again.start_id);
+    }
+
+    #[test]
+    fn servers_of_another_version_and_rows_of_nobody_are_passed_over() {
+        let said = listed(&me());
+        let other = said.about.replace(env!("CARGO_PKG_VERSION"), "0.0.1");
+        for about in [other.as_str(), "", "[]", "{}", "{\"version\":7}"] {
+            assert_eq!(member(&Listed { name: said.name.clone(), about: about.to_owned() }), None, "{about}");
+        }
+    }
+}
