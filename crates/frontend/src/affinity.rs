@@ -12,6 +12,8 @@ use tavola_auth::StorageService;
 use tavola_model::{AccountName, Command, QueueCommand, QueueName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::pinned::Fingerprint;
+
 /// A server, as the others on its store know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -24,6 +26,8 @@ pub struct Member {
     pub host: String,
     /// Its ports.
     pub ports: Vec<MemberPort>,
+    /// The certificate of those that speak TLS.
+    pub certificate: Option<Fingerprint>,
 }
 
 /// A port of a server.
@@ -31,6 +35,8 @@ pub struct Member {
 pub struct MemberPort {
     /// What is served there.
     pub service: StorageService,
+    /// Over TLS.
+    pub secure: bool,
     /// The number.
     pub number: u16,
 }
@@ -138,6 +144,7 @@ mod tests {
             start_id: String::new(),
             host: String::new(),
             ports: Vec::new(),
+            certificate: None,
         };
         (0..count).map(|number| Candidate::of(&member(number))).collect()
     }

@@ -4,9 +4,9 @@
 //! can never get more out of two servers than out of one. The header that marks a forwarded request only says that it
 //! goes no further, so a client that sends it merely has its request executed where it arrived.
 //!
-//! Whenever the owner has done nothing, for whatever reason, the request is executed here. Whatever would look
-//! different to the owner is executed here as well: a request over TLS, whose scheme shows in links, and a token
-//! that is bound to the client's address.
+//! Whenever the owner has done nothing, for whatever reason, the request is executed here. So is what would look
+//! different to the owner: a token that is bound to the client's address. What came over TLS goes on over TLS, so that
+//! nothing is shown to the network between and the scheme in links stays as it is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -112,7 +112,7 @@ impl Affinity {
             return Ok(None);
         };
         let Some(request) = request(received) else { return Ok(None) };
-        let verdict = match owner.send(received.origin.service, request).await {
+        let verdict = match owner.send(received.origin, request).await {
             Fate::Answered(response) => judge(response),
             Fate::NotSent(cause) => {
                 tracing::debug!(server = owner.member.name, %cause, "executing here");
@@ -158,7 +158,7 @@ impl Affinity {
     /// The server that owns a partition; `None` if it is this one.
     fn owner(&self, place: Place, received: &Received<'_>) -> Option<Arc<Peer>> {
         let others = self.others();
-        let open = others.iter().filter(|peer| peer.is_open_for(received.origin.service));
+        let open = others.iter().filter(|peer| peer.is_open_for(received.origin));
         let best = open.max_by_key(|peer| peer.candidate.score(place))?;
         (best.candidate.score(place) > self.candidate.score(place)).then(|| best.clone())
     }
@@ -186,7 +186,7 @@ enum Verdict {
 fn looks_the_same_elsewhere(received: &Received<'_>) -> bool {
     let names = received.query.split('&').map(|part| part.split('=').next().unwrap_or_default());
     let mut bound_to_address = names.filter(|name| name.eq_ignore_ascii_case("sip"));
-    !received.origin.secure && !received.headers.contains_key(&HOP) && bound_to_address.next().is_none()
+    !received.headers.contains_key(&HOP) && bound_to_address.next().is_none()
 }
 
 /// The request as it was received, marked. `None` if it cannot be written down again, or had no whole body.

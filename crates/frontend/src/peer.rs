@@ -16,12 +16,14 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
-use tavola_auth::StorageService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::affinity::{Candidate, Member};
+use crate::affinity::{Candidate, Member, MemberPort};
+use crate::pinned;
+use crate::receive::Origin;
 
 /// Asks a server whether it is the one that is meant, and its answer that it is.
 pub(crate) const KNOCK: &str = "x-tavola-knock";
@@ -32,7 +34,7 @@ const CONNECTIONS_MAX: usize = 128;
 const ROOM_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a connection may take to open.
 const CONNECT_TIME_MAX: Duration = Duration::from_millis(100);
-/// How long a server may take to answer a knock: longer than it takes a busy one.
+/// How long a server may take to shake hands and answer a knock: longer than it takes a busy one.
 const KNOCK_TIME_MAX: Duration = Duration::from_millis(500);
 /// How long an unused connection is kept: shorter than the other side would.
 const KEPT_TIME_MAX: Duration = Duration::from_secs(5);
@@ -70,8 +72,7 @@ pub(crate) struct Peer {
 /// The connections to one port.
 #[derive(Debug)]
 struct Line {
-    service: StorageService,
-    port: u16,
+    port: MemberPort,
     room: Semaphore,
     kept: Mutex<Vec<Kept>>,
 }
@@ -85,20 +86,25 @@ struct Kept {
 
 impl Peer {
     pub fn new(member: Member) -> Self {
-        let line = |service, port| Line {
-            service,
-            port,
+        let line = |port: &MemberPort| Line {
+            port: *port,
             room: Semaphore::new(CONNECTIONS_MAX),
             kept: Mutex::default(),
         };
-        let lines = member.ports.iter().map(|port| line(port.service, port.number)).collect();
+        let lines = member.ports.iter().map(line).collect();
         Self { candidate: Candidate::of(&member), member, lines, left_out_until: Mutex::default() }
     }
 
-    /// Whether requests for a service may be given to it now.
-    pub fn is_open_for(&self, service: StorageService) -> bool {
+    /// Whether requests that come in here by such a port may be given to it now.
+    pub fn is_open_for(&self, origin: Origin) -> bool {
         let is_left_out = lock(&self.left_out_until).is_some_and(|until| Instant::now() < until);
-        !is_left_out && self.lines.iter().any(|line| line.service == service)
+        !is_left_out && self.line(origin).is_some()
+    }
+
+    /// The port that is like the one by which a request came in: what came encrypted goes on encrypted.
+    fn line(&self, origin: Origin) -> Option<&Line> {
+        let is_like = |port: &MemberPort| port.service == origin.service && port.secure == origin.secure;
+        self.lines.iter().find(|line| is_like(&line.port))
     }
 
     /// Gives it nothing for a few seconds.
@@ -116,10 +122,10 @@ impl Peer {
         }
     }
 
-    /// Sends a request to the port of a service and waits for the answer.
-    pub async fn send(&self, service: StorageService, mut request: Request<Full<Bytes>>) -> Fate {
-        let Some(line) = self.lines.iter().find(|line| line.service == service) else {
-            return Fate::NotSent("the server does not offer the service".into());
+    /// Sends a request to a port like that by which it came in, and waits for the answer.
+    pub async fn send(&self, origin: Origin, mut request: Request<Full<Bytes>>) -> Fate {
+        let Some(line) = self.line(origin) else {
+            return Fate::NotSent("the server has no such port".into());
         };
         let deadline = Instant::now() + ANSWER_TIME_MAX;
         let Ok(Ok(_place)) = timeout(ROOM_TIME_MAX, line.room.acquire()).await else {
@@ -181,10 +187,26 @@ impl Peer {
     }
 
     /// A connection to the server that is meant, and no other.
-    async fn connect(&self, port: u16) -> Result<SendRequest<Full<Bytes>>, Cause> {
-        let opened = timeout(CONNECT_TIME_MAX, TcpStream::connect((self.member.host.as_str(), port)));
-        let stream = opened.await??;
+    async fn connect(&self, port: MemberPort) -> Result<SendRequest<Full<Bytes>>, Cause> {
+        let opened = TcpStream::connect((self.member.host.as_str(), port.number));
+        let stream = timeout(CONNECT_TIME_MAX, opened).await??;
         stream.set_nodelay(true)?;
+        let greeted = async {
+            if !port.secure {
+                return self.knock(stream).await;
+            }
+            let certificate = self.member.certificate.ok_or("its certificate is not known")?;
+            let name = pinned::server_name(&self.member.host);
+            self.knock(pinned::connector(certificate)?.connect(name, stream).await?).await
+        };
+        timeout(KNOCK_TIME_MAX, greeted).await?
+    }
+
+    /// Makes sure who is at the other end.
+    async fn knock(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<SendRequest<Full<Bytes>>, Cause> {
         // With the case of its header names an answer goes on as it came.
         let (mut sender, connection) =
             Builder::new().preserve_header_case(true).handshake(TokioIo::new(stream)).await?;
@@ -194,15 +216,14 @@ impl Peer {
             }
         });
         let knock = Request::get("/").header(header::HOST, "tavola").header(KNOCK, &self.member.start_id);
-        let knocked = timeout(KNOCK_TIME_MAX, async {
-            let answer = collect(sender.send_request(knock.body(Full::default())?).await?).await?;
-            sender.ready().await?;
-            Ok::<_, Cause>(answer)
-        });
-        let answer = knocked.await??;
+        let answer = collect(sender.send_request(knock.body(Full::default())?).await?).await?;
         let is_meant = answer.status() == StatusCode::NO_CONTENT
             && answer.headers().get(KNOCK).is_some_and(|id| id.as_bytes() == self.member.start_id.as_bytes());
-        if is_meant { Ok(sender) } else { Err("another server listens at its address".into()) }
+        if !is_meant {
+            return Err("another server listens at its address".into());
+        }
+        sender.ready().await?;
+        Ok(sender)
     }
 }
 

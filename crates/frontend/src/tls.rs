@@ -16,6 +16,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
+use crate::pinned::{self, Fingerprint};
+
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
@@ -48,6 +50,7 @@ pub enum TlsError {
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
+    current: Arc<Current>,
 }
 
 impl Tls {
@@ -61,7 +64,13 @@ impl Tls {
         let mut config = versions.with_no_client_auth().with_cert_resolver(current.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         tokio::spawn(keep_looking(files, Arc::downgrade(&current)));
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), current })
+    }
+
+    /// The fingerprint of the certificate that new connections get.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        let certified = self.current.certified.read().ok()?.clone();
+        certified.cert.first().map(pinned::fingerprint)
     }
 
     pub(crate) fn acceptor(&self) -> &TlsAcceptor {

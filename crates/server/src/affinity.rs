@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tavola_auth::StorageService;
 use tavola_engine_cql::{ANNOUNCE_EVERY, CqlEngine, Listed, Members};
-use tavola_frontend::{Affinity, Listener, Member, MemberPort, Shutdown};
+use tavola_frontend::{Affinity, Listener, Member, MemberPort, Shutdown, Tls};
 use tavola_model::Guid;
 use tavola_service::{Chance, SystemChance};
 
@@ -26,6 +28,7 @@ const WITHDRAW_TIME_MAX: Duration = Duration::from_secs(2);
 pub struct Membership {
     affinity: Arc<Affinity>,
     members: Members,
+    tls: Option<Tls>,
 }
 
 /// Whether this server works together with the others, and if not, why.
@@ -53,17 +56,15 @@ impl Joined {
             (named, _) => named.to_owned(),
         };
         let ports = ports(listeners)?;
-        if ports.is_empty() {
-            return Ok(Self::No("off: every plain port is off"));
-        }
         let Some(members) = engine.members().await? else {
             tracing::warn!(
                 "servers do not know each other: the keyspace was made by an earlier version, run `tavola cluster init` once more"
             );
             return Ok(Self::No("off: run `tavola cluster init` once more"));
         };
+        let tls = listeners.iter().find_map(|listener| listener.tls.clone());
         let affinity = Affinity::new(new_member(host, ports));
-        Ok(Self::Yes(Box::new(Membership { affinity, members })))
+        Ok(Self::Yes(Box::new(Membership { affinity, members, tls })))
     }
 
     /// For the pipeline.
@@ -113,7 +114,10 @@ impl Membership {
     }
 
     async fn exchange(&self) -> Result<(), tavola_engine::EngineError> {
-        self.members.announce(&listed(self.affinity.me())).await?;
+        // A certificate can be renewed while the server runs.
+        let certificate = self.tls.as_ref().and_then(Tls::fingerprint);
+        let me = Member { certificate, ..self.affinity.me().clone() };
+        self.members.announce(&listed(&me)).await?;
         let members = self.members.list().await?;
         self.affinity.meet(members.iter().filter_map(member).collect());
         Ok(())
@@ -122,13 +126,11 @@ impl Membership {
 
 /// The ports at which others can reach a server.
 fn ports(listeners: &[Listener]) -> anyhow::Result<Vec<MemberPort>> {
-    let plain = listeners.iter().filter(|listener| listener.tls.is_none());
-    plain
-        .map(|listener| {
-            let address: SocketAddr = listener.socket.local_addr().context("cannot tell the address")?;
-            Ok(MemberPort { service: listener.service, number: address.port() })
-        })
-        .collect()
+    let port = |listener: &Listener| {
+        let address: SocketAddr = listener.socket.local_addr().context("cannot tell the address")?;
+        Ok(MemberPort { service: listener.service, secure: listener.tls.is_some(), number: address.port() })
+    };
+    listeners.iter().map(port).collect()
 }
 
 /// This server, as it is from this start on.
@@ -137,16 +139,17 @@ fn new_member(host: String, ports: Vec<MemberPort>) -> Member {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&SystemChance.bytes());
     id[8..].copy_from_slice(&SystemChance.bytes());
-    Member { name: format!("{host} {}", numbers.join(" ")), start_id: Guid(id).to_string(), host, ports }
+    let name = format!("{host} {}", numbers.join(" "));
+    Member { name, start_id: Guid(id).to_string(), host, ports, certificate: None }
 }
 
-fn word(service: StorageService) -> &'static str {
-    match service {
-        StorageService::Blob => "blob",
-        StorageService::Queue => "queue",
-        StorageService::Table => "table",
-    }
-}
+/// The kinds of ports and what they are called, as in the ready file.
+const PORTS: [(StorageService, bool, &str); 4] = [
+    (StorageService::Queue, false, "queue"),
+    (StorageService::Table, false, "table"),
+    (StorageService::Queue, true, "queue-tls"),
+    (StorageService::Table, true, "table-tls"),
+];
 
 /// What a server says of itself.
 fn listed(member: &Member) -> Listed {
@@ -155,8 +158,14 @@ fn listed(member: &Member) -> Listed {
         "start": member.start_id,
         "host": member.host,
     });
-    for port in &member.ports {
-        about[word(port.service)] = json!(port.number);
+    for (service, secure, word) in PORTS {
+        let is_this = |port: &&MemberPort| port.service == service && port.secure == secure;
+        if let Some(port) = member.ports.iter().find(is_this) {
+            about[word] = json!(port.number);
+        }
+    }
+    if let Some(certificate) = member.certificate {
+        about["certificate"] = json!(STANDARD.encode(certificate));
     }
     Listed { name: member.name.clone(), about: about.to_string() }
 }
@@ -168,16 +177,17 @@ fn member(listed: &Listed) -> Option<Member> {
     if text("version")? != env!("CARGO_PKG_VERSION") {
         return None;
     }
-    let port = |service| {
-        let number = about.get(word(service)).and_then(Value::as_u64)?;
-        Some(MemberPort { service, number: u16::try_from(number).ok()? })
+    let port = |(service, secure, word)| {
+        let number = about.get(word).and_then(Value::as_u64)?;
+        Some(MemberPort { service, secure, number: u16::try_from(number).ok()? })
     };
-    let ports = [StorageService::Blob, StorageService::Queue, StorageService::Table];
+    let certificate = text("certificate").and_then(|text| STANDARD.decode(text).ok());
     Some(Member {
         name: listed.name.clone(),
         start_id: text("start")?,
         host: text("host")?,
-        ports: ports.into_iter().filter_map(port).collect(),
+        ports: PORTS.into_iter().filter_map(port).collect(),
+        certificate: certificate.and_then(|bytes| bytes.try_into().ok()),
     })
 }
 
@@ -187,15 +197,15 @@ mod tests {
 
     fn me() -> Member {
         let ports = vec![
-            MemberPort { service: StorageService::Queue, number: 10001 },
-            MemberPort { service: StorageService::Table, number: 10002 },
+            MemberPort { service: StorageService::Queue, secure: false, number: 10001 },
+            MemberPort { service: StorageService::Table, secure: true, number: 10002 },
         ];
         new_member("10.0.0.1".to_owned(), ports)
     }
 
     #[test]
     fn what_a_server_says_of_itself_is_what_others_hear() {
-        let me = me();
+        let me = Member { certificate: Some([7; 32]), ..me() };
         assert_eq!(member(&listed(&me)), Some(me.clone()));
         let again = super::tests::me();
         assert_eq!(me.name, again.name);

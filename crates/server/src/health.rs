@@ -141,7 +141,13 @@ mod tests {
         let settings = tavola_engine_local::LocalSettings::new(folder.path());
         let clock = Arc::new(tavola_model::SystemClock);
         let store = Store::Local(tavola_engine_local::LocalEngine::open(settings, clock).unwrap());
-        let member = Member { name: "a".into(), start_id: "1".into(), host: "a".into(), ports: Vec::new() };
+        let member = Member {
+            name: "a".into(),
+            start_id: "1".into(),
+            host: "a".into(),
+            ports: Vec::new(),
+            certificate: None,
+        };
         let watched = Watched { store, affinity: Some(Affinity::new(member)) };
         for (path, status, word) in [
             ("/health/live", "200", "alive"),

@@ -7,12 +7,13 @@ use std::time::Duration;
 use http::Method;
 use tavola_auth::StorageService;
 use tavola_model::{EntityChange, EntityKey, EntityWrite, EtagCondition, Key, TableName};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::*;
 use crate::affinity::MemberPort;
 use crate::receive::Origin;
+use crate::tls::Tls;
 
 const ANSWERED: &str = "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nETag: W/\"a\"\r\nx-ms-request-id: 7\r\nx-ms-Odd-CASE: b\r\n\r\n";
 
@@ -37,6 +38,10 @@ struct Fake {
 
 impl Fake {
     async fn start(manner: Manner) -> Self {
+        Self::start_with(manner, None).await
+    }
+
+    async fn start_with(manner: Manner, tls: Option<Tls>) -> Self {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = socket.local_addr().unwrap().port();
         let (seen, connections): (Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>) = Default::default();
@@ -44,7 +49,17 @@ impl Fake {
         tokio::spawn(async move {
             while let Ok((stream, _)) = socket.accept().await {
                 count.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(converse(stream, manner, see.clone()));
+                let (tls, see) = (tls.clone(), see.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => converse(stream, manner, see).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.acceptor().accept(stream).await {
+                                converse(stream, manner, see).await;
+                            }
+                        }
+                    }
+                });
             }
         });
         Self { port, seen, connections }
@@ -59,7 +74,11 @@ impl Fake {
     }
 }
 
-async fn converse(mut stream: TcpStream, manner: Manner, seen: Arc<Mutex<Vec<String>>>) {
+async fn converse(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    manner: Manner,
+    seen: Arc<Mutex<Vec<String>>>,
+) {
     let mut buffer = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut buffer).await {
         let is_knock = request.contains("x-tavola-knock: 1\r\n");
@@ -81,7 +100,7 @@ async fn converse(mut stream: TcpStream, manner: Manner, seen: Arc<Mutex<Vec<Str
 }
 
 /// The next request on a connection: its head, and as much of a body as it announces.
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<String> {
+async fn read_request(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Option<String> {
     loop {
         let text = String::from_utf8_lossy(buffer).into_owned();
         if let Some((head, rest)) = text.split_once("\r\n\r\n") {
@@ -106,7 +125,8 @@ fn beside(port: u16) -> Arc<Affinity> {
         name: name.to_owned(),
         start_id: "1".to_owned(),
         host: "127.0.0.1".to_owned(),
-        ports: vec![MemberPort { service: StorageService::Table, number: port }],
+        ports: vec![MemberPort { service: StorageService::Table, secure: false, number: port }],
+        certificate: None,
     };
     let affinity = Affinity::new(member("me", 1));
     let place = Place::of(&account(), &write()).unwrap();
@@ -323,4 +343,33 @@ async fn a_server_that_started_anew_is_another_one() {
     affinity.meet(vec![member]);
     assert!(forward(&affinity).await.unwrap().is_none(), "the one that listens is the old one");
     assert_eq!(affinity.metrics().members, 2);
+}
+
+/// A certificate of one's own.
+fn certificate() -> Tls {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["somewhere.example".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    Tls::watch(certificate, key).unwrap()
+}
+
+#[tokio::test]
+async fn what_came_encrypted_goes_on_encrypted_and_only_to_the_certificate_that_was_announced() {
+    let tls = certificate();
+    let (announced, another) = (tls.fingerprint(), certificate().fingerprint());
+    let fake = Fake::start_with(Manner::Answers(ANSWERED), Some(tls)).await;
+    let origin = Origin { secure: true, ..received(&[], "").origin };
+    for (certificate, is_forwarded) in [(announced, true), (another, false), (None, false)] {
+        let affinity = beside(fake.port);
+        let mut member = affinity.others()[0].member.clone();
+        member.ports[0].secure = true;
+        affinity.meet(vec![Member { certificate, ..member }]);
+        assert!(forward(&affinity).await.unwrap().is_none(), "there is no plain port");
+        let request = Received { origin, ..received(&[], "") };
+        let response = affinity.forward(&request, &account(), &write()).await.unwrap();
+        assert_eq!(response.is_some(), is_forwarded);
+    }
+    assert_eq!(fake.seen().len(), 1);
 }
