@@ -67,6 +67,8 @@ pub(crate) struct Core {
     pub candidates: Candidates,
     pub cursors: Cursors,
     pub counters: Counters,
+    /// Bytes that one transaction may write, as the nodes told when the engine was connected.
+    pub transaction_bytes_max: usize,
 }
 
 impl CqlEngine {
@@ -91,6 +93,7 @@ impl CqlEngine {
             candidates: Candidates::default(),
             cursors: Cursors::default(),
             counters: Counters::default(),
+            transaction_bytes_max: safety::transaction_bytes_max(&nodes),
         });
         tokio::spawn(janitor::run(Arc::downgrade(&core)));
         Ok(Arc::new(Self { core, nodes }))
@@ -99,6 +102,11 @@ impl CqlEngine {
     /// The nodes as they were when the engine was connected.
     pub fn nodes(&self) -> &[NodeReport] {
         &self.nodes
+    }
+
+    /// Bytes that one transaction may write.
+    pub fn transaction_bytes_max(&self) -> usize {
+        self.core.transaction_bytes_max
     }
 
     /// For how long a look at the catalog may be relied on: whoever deletes a table waits that long.
@@ -222,6 +230,7 @@ fn kept_but(error: EngineError) -> EngineError {
         EngineError::Conflict { .. }
         | EngineError::Unavailable { .. }
         | EngineError::Full { .. }
+        | EngineError::TooLarge { .. }
         | EngineError::Damaged { .. }
         | EngineError::Failed { .. } => EngineError::OutcomeUnknown { cause: error.into() },
     }

@@ -95,8 +95,8 @@ impl Core {
                     match made {
                         Decided::Looked(transacted) => return Ok(transacted),
                         Decided::TooLarge(bytes) => {
-                            let cause = format!("more than the cluster takes in one write (bytes={bytes})");
-                            return Err(EngineError::Failed { cause: cause.into() });
+                            let bytes_max = self.transaction_bytes_max;
+                            return Err(EngineError::TooLarge { bytes, bytes_max });
                         }
                         Decided::Outdated => {
                             let cause = "a row that would be replaced was written since";
@@ -270,7 +270,7 @@ impl Lane {
         keys.sort();
         keys.dedup();
         let (head, rows) = self.core.read_rows(&self.partition, &keys, patience).await?;
-        Ok(View::new(head, rows))
+        Ok(View::new(head, rows, self.core.transaction_bytes_max))
     }
 
     /// Lets the writers decide in turn. Gives those that have; whoever does not fit any more waits for the next round.

@@ -3,6 +3,8 @@
 //! - `paxos_variant: v2`: the first variant is not linearizable while nodes join or leave.
 //! - `commitlog_sync: batch` or `group`: the default acknowledges before it syncs, so a power cut takes acknowledged
 //!   writes, and promises of the protocol with them.
+//! - `max_mutation_size` and `native_transport_max_frame_size`: what one transaction may write follows from them, and
+//!   must be enough for what a request can bring.
 
 use std::sync::Arc;
 
@@ -12,9 +14,13 @@ use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancing
 use scylla::statement::{Consistency, Statement};
 
 use crate::engine::ConnectError;
+use crate::settings::{NODE_BYTES_DEFAULT, NODE_BYTES_MIN, ROUND_BYTES_MAX};
 
 const PAXOS_VARIANT: &str = "paxos_variant";
 const COMMITLOG_SYNC: &str = "commitlog_sync";
+/// Half of `commitlog_segment_size`, unless it is set.
+const MUTATION_SIZE: &str = "max_mutation_size";
+const FRAME_SIZE: &str = "native_transport_max_frame_size";
 
 /// What a node says of itself.
 #[derive(Clone, Debug)]
@@ -25,18 +31,17 @@ pub struct NodeReport {
     pub settings: Vec<(&'static str, String)>,
 }
 
-/// Refuses a cluster with a node whose settings are unsafe.
+/// Refuses a cluster with a node whose settings are unsafe, and says all that is.
 pub(crate) async fn check(session: &Session, keyspace: &str) -> Result<Vec<NodeReport>, ConnectError> {
-    let mut reports = Vec::new();
+    let (mut reports, mut objections) = (Vec::new(), Vec::new());
     for node in session.get_cluster_state().get_nodes_info() {
         let address = node.address.to_string();
         let mut settings = Vec::new();
-        for name in [PAXOS_VARIANT, COMMITLOG_SYNC] {
+        for name in [PAXOS_VARIANT, COMMITLOG_SYNC, MUTATION_SIZE, FRAME_SIZE] {
             match setting(session, node, name).await {
                 Ok(value) => {
-                    if let Some(reason) = objection(name, value.as_deref()) {
-                        return Err(ConnectError::Refused(format!("{reason} (node={address})")));
-                    }
+                    let reason = objection(name, value.as_deref());
+                    objections.extend(reason.map(|reason| format!("{reason} (node={address})")));
                     settings.extend(value.map(|value| (name, value)));
                 }
                 Err(error) => {
@@ -47,6 +52,9 @@ pub(crate) async fn check(session: &Session, keyspace: &str) -> Result<Vec<NodeR
         }
         reports.push(NodeReport { address, settings });
     }
+    if !objections.is_empty() {
+        return Err(ConnectError::Refused(objections.join("; ")));
+    }
     warn_of_few_copies(session, keyspace).await;
     Ok(reports)
 }
@@ -55,6 +63,11 @@ pub(crate) async fn check(session: &Session, keyspace: &str) -> Result<Vec<NodeR
 fn objection(name: &str, value: Option<&str>) -> Option<String> {
     match (name, value) {
         (PAXOS_VARIANT, Some("v2")) | (COMMITLOG_SYNC, Some("batch" | "group")) => None,
+        (MUTATION_SIZE | FRAME_SIZE, value) => {
+            let value =
+                value.filter(|value| parse_size(value).is_some_and(|bytes| bytes < NODE_BYTES_MIN))?;
+            Some(format!("{name} is {value}, less than a transaction can bring: set it to 8MiB or more"))
+        }
         (name, None) => Some(format!("the node does not know {name}: Cassandra 4.1 or later is needed")),
         (PAXOS_VARIANT, Some(value)) => Some(format!(
             "paxos_variant is {value}, with which writes can be lost while nodes join or leave: set it to v2 in cassandra.yaml"
@@ -63,6 +76,29 @@ fn objection(name: &str, value: Option<&str>) -> Option<String> {
             "commitlog_sync is {value}, which acknowledges writes that a power cut takes: set it to batch or group in cassandra.yaml"
         )),
     }
+}
+
+/// Bytes that one transaction may write on nodes like these: so many that a round which begins with less than its own
+/// bound of others fits too, with an eighth for keys and framing. Of a node that cannot be asked the defaults hold.
+pub(crate) fn transaction_bytes_max(nodes: &[NodeReport]) -> usize {
+    let told = nodes.iter().flat_map(|node| &node.settings);
+    let sizes = told.filter(|(name, _)| [MUTATION_SIZE, FRAME_SIZE].contains(name));
+    let least = sizes.filter_map(|(_, value)| parse_size(value)).min().unwrap_or(NODE_BYTES_DEFAULT);
+    (least - least / 8).saturating_sub(ROUND_BYTES_MAX)
+}
+
+/// A size as Cassandra writes it, `16384KiB`.
+fn parse_size(text: &str) -> Option<usize> {
+    let unit_at = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let (number, unit) = text.split_at(unit_at);
+    let unit_bytes = match unit {
+        "B" => 1,
+        "KiB" => 1024,
+        "MiB" => 1024 * 1024,
+        "GiB" => 1024 * 1024 * 1024,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(unit_bytes)
 }
 
 /// The value of a setting on one node.
@@ -110,5 +146,29 @@ mod tests {
             assert_eq!(objection(name, Some(value)).is_none(), is_safe, "{name}={value}");
             assert!(objection(name, None).is_some());
         }
+    }
+
+    #[test]
+    fn nodes_must_take_what_a_request_can_bring() {
+        for name in [MUTATION_SIZE, FRAME_SIZE] {
+            for (value, is_enough) in [("8MiB", true), ("8191KiB", false), ("16384KiB", true), ("?", true)] {
+                assert_eq!(objection(name, Some(value)).is_none(), is_enough, "{value}");
+            }
+            assert_eq!(objection(name, None), None);
+        }
+    }
+
+    #[test]
+    fn a_transaction_may_write_what_every_node_takes() {
+        let node = |mutation: &str, frame: &str| NodeReport {
+            address: String::new(),
+            settings: vec![(MUTATION_SIZE, mutation.to_owned()), (FRAME_SIZE, frame.to_owned())],
+        };
+        const MIB: usize = 1024 * 1024;
+        assert_eq!(transaction_bytes_max(&[]), 12 * MIB);
+        assert_eq!(transaction_bytes_max(&[node("16384KiB", "16MiB")]), 12 * MIB);
+        assert_eq!(transaction_bytes_max(&[node("128MiB", "128MiB")]), 110 * MIB);
+        assert_eq!(transaction_bytes_max(&[node("128MiB", "128MiB"), node("128MiB", "16MiB")]), 12 * MIB);
+        assert_eq!(transaction_bytes_max(&[node("8MiB", "16MiB")]), 5 * MIB);
     }
 }

@@ -82,9 +82,11 @@ pub(crate) const ROUND_TRANSACTIONS_MAX: usize = 128;
 pub(crate) const ROUND_ROWS_MAX: usize = 512;
 /// Bytes written in a round after which the rest of it waits for the next.
 pub(crate) const ROUND_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Bytes that one transaction may write. The cluster takes 16 MiB (`max_mutation_size`), keys and framing included,
-/// and answers more with a time-out.
-pub(crate) const TRANSACTION_BYTES_MAX: usize = 12 * 1024 * 1024;
+/// Bytes that a node takes in one write where it does not tell: what Cassandra has by itself. It answers more with a
+/// time-out, so a transaction is judged before it is sent.
+pub(crate) const NODE_BYTES_DEFAULT: usize = 16 * 1024 * 1024;
+/// Bytes that a node must take in one write: a request brings up to four mebibytes.
+pub(crate) const NODE_BYTES_MIN: usize = 8 * 1024 * 1024;
 /// Transactions that may wait in one partition; more are refused.
 pub(crate) const WAITING_TRANSACTIONS_MAX: usize = 4096;
 /// For how long after it was met another server is taken to write to a partition still.

@@ -7,7 +7,6 @@ use tavola_engine::{Change, Decide, Decision, LoadedRow, StoredRow, Transacted};
 use tavola_model::DateTime;
 
 use crate::head::Head;
-use crate::settings::TRANSACTION_BYTES_MAX;
 use crate::store::RowChange;
 
 /// Rows of a partition while a round decides.
@@ -20,6 +19,8 @@ pub(crate) struct View {
     last_tick: u64,
     /// Bytes that the round writes so far.
     pub bytes: usize,
+    /// Bytes that one transaction may write.
+    transaction_bytes_max: usize,
 }
 
 struct Slot {
@@ -43,10 +44,10 @@ pub(crate) enum Decided {
 }
 
 impl View {
-    pub fn new(head: Head, found: Vec<(Bytes, StoredRow)>) -> Self {
+    pub fn new(head: Head, found: Vec<(Bytes, StoredRow)>, transaction_bytes_max: usize) -> Self {
         let last_tick = head.tick.unwrap_or(0);
         let slot = |(key, row)| (key, Slot { row: Some(row), is_changed: false });
-        Self { head, rows: found.into_iter().map(slot).collect(), last_tick, bytes: 0 }
+        Self { head, rows: found.into_iter().map(slot).collect(), last_tick, bytes: 0, transaction_bytes_max }
     }
 
     /// Lets one transaction choose and keeps its changes here. All in one go, so that a caller that goes away has
@@ -66,7 +67,7 @@ impl View {
             return looked(transacted);
         }
         let bytes = changes.iter().map(|change| bytes_of(change, keys)).sum();
-        if bytes > TRANSACTION_BYTES_MAX {
+        if bytes > self.transaction_bytes_max {
             return Decided::TooLarge(bytes);
         }
         for change in changes {
@@ -84,7 +85,7 @@ impl View {
     /// Keeps rows with the versions they have, as far as they are not there as they are; all of them or none.
     pub fn load(&mut self, tick: DateTime, keys: &[Bytes], rows: &[LoadedRow]) -> Decided {
         let bytes = keys.iter().zip(rows).map(|(key, row)| key.len() + row.stored.body.len()).sum();
-        if bytes > TRANSACTION_BYTES_MAX {
+        if bytes > self.transaction_bytes_max {
             return Decided::TooLarge(bytes);
         }
         assert!(
@@ -140,6 +141,8 @@ mod tests {
     use super::*;
     use crate::head::{Attempt, Listing};
 
+    const TRANSACTION_BYTES_MAX: usize = 1000;
+
     fn at(ticks: u64) -> DateTime {
         DateTime::from_ticks(ticks).unwrap()
     }
@@ -150,7 +153,8 @@ mod tests {
 
     fn view() -> View {
         let head = Head::default().after(Attempt { tick: 100, id: 1 }, Listing::Listed(100));
-        View::new(head, vec![(Bytes::from("a"), StoredRow { version: at(100), body: Bytes::from("old") })])
+        let row = StoredRow { version: at(100), body: Bytes::from("old") };
+        View::new(head, vec![(Bytes::from("a"), row)], TRANSACTION_BYTES_MAX)
     }
 
     #[test]

@@ -40,6 +40,14 @@ pub enum EngineError {
         /// What is left.
         free_bytes: u64,
     },
+    /// The changes of one transaction are more than the store keeps together. Nothing was kept; the same will never be.
+    #[error("transaction is too large (bytes={bytes}, bytes_max={bytes_max})")]
+    TooLarge {
+        /// Bytes that it would write.
+        bytes: usize,
+        /// What the store takes.
+        bytes_max: usize,
+    },
     /// Stored bytes cannot be trusted. Never retried.
     #[error("stored row is damaged (space={space}, what={what})")]
     Damaged {

@@ -108,7 +108,12 @@ pub fn check(values: &Values) -> anyhow::Result<()> {
         };
         println!("node {}: {told}", node.address);
     }
-    println!("keyspace {} can be served (lease_ms={})", settings.keyspace, engine.lease_time().as_millis());
+    println!(
+        "keyspace {} can be served (lease_ms={}, transaction_bytes_max={})",
+        settings.keyspace,
+        engine.lease_time().as_millis(),
+        engine.transaction_bytes_max()
+    );
     Ok(())
 }
 

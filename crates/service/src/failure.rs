@@ -11,6 +11,9 @@ pub(crate) fn from_engine(error: EngineError) -> ServiceError {
         // The client must not take these for a failure: the write may have been kept, or may be tried again.
         EngineError::OutcomeUnknown { .. } | EngineError::Conflict { .. } => ErrorCode::OperationTimedOut,
         EngineError::Unavailable { .. } | EngineError::Full { .. } => ErrorCode::ServerBusy,
+        // The request itself is within the limits of the service. Of its codes this comes nearest, and no client tries
+        // again on it.
+        EngineError::TooLarge { .. } => ErrorCode::RequestBodyTooLarge,
         EngineError::Damaged { .. } | EngineError::Failed { .. } => ErrorCode::InternalError,
     };
     ServiceError::new(code).caused_by(error)
@@ -38,6 +41,7 @@ mod tests {
         check(EngineError::OutcomeUnknown { cause: "lost".into() }, ErrorCode::OperationTimedOut);
         check(EngineError::Unavailable { reason: "closing" }, ErrorCode::ServerBusy);
         check(EngineError::Full { free_bytes: 1 }, ErrorCode::ServerBusy);
+        check(EngineError::TooLarge { bytes: 2, bytes_max: 1 }, ErrorCode::RequestBodyTooLarge);
         check(EngineError::Failed { cause: "disk".into() }, ErrorCode::InternalError);
         check(EngineError::Damaged { space: SpaceId::CATALOG, what: "sum" }, ErrorCode::InternalError);
     }

@@ -238,7 +238,10 @@ async fn bear(error: EngineError) {
         | EngineError::Unavailable { .. }
         | EngineError::Failed { .. }
         | EngineError::OutcomeUnknown { .. } => tokio::task::yield_now().await,
-        EngineError::SpaceMissing { .. } | EngineError::Full { .. } | EngineError::Damaged { .. } => {
+        EngineError::SpaceMissing { .. }
+        | EngineError::Full { .. }
+        | EngineError::TooLarge { .. }
+        | EngineError::Damaged { .. } => {
             panic!("unexpected error: {error}")
         }
     }

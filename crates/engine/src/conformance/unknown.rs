@@ -55,6 +55,7 @@ async fn write(client: Client, space: SpaceId, task: u8) -> Vec<Option<Bytes>> {
             Err(
                 error @ (EngineError::SpaceMissing { .. }
                 | EngineError::Full { .. }
+                | EngineError::TooLarge { .. }
                 | EngineError::Damaged { .. }),
             ) => panic!("unexpected error: {error}"),
         }
