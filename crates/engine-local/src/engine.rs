@@ -149,8 +149,15 @@ impl LocalEngine {
                 .push((pending_key.clone(), StoredRow { version: *version, body: row::body_of(&value) }));
             row_changes.push(RowChange { pending_key, value: Some(value) });
         }
+        let keys: Vec<Bytes> = loaded_rows.iter().map(|(key, _)| key.clone()).collect();
         let stripe = self.overlay.stripe_of(space, partition);
         let mut pending = self.overlay.lock(stripe);
+        let (found, _) = self.read_in_turn(space, &pending, &keys)?;
+        if found.iter().flatten().any(|row| row.version > tick) {
+            return Err(EngineError::Failed {
+                cause: "a row that would be replaced was written since".into(),
+            });
+        }
         // The write has a tick of its own, above those of its rows: it is what the commit keeps as the last one, and
         // what the pending rows are known by.
         self.ticks.raise(tick);
@@ -236,7 +243,7 @@ impl Engine for LocalEngine {
         self.queue.admit()?;
         self.disk.admit()?;
         let space = self.store.space(space)?;
-        let answered = self.load_in_turn(&space, partition, tick, rows)?;
+        let answered = may_block(|| self.load_in_turn(&space, partition, tick, rows))?;
         answered.await.unwrap_or_else(|cause| Err(EngineError::OutcomeUnknown { cause: cause.into() }))
     }
 

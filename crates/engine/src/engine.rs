@@ -12,7 +12,8 @@
 //!    error means that nothing was kept.
 //! 7. *dropped is gone*: no row of a dropped space is ever seen again, and no write to it succeeds.
 //! 8. *loaded*: what one `load` brings is kept all together, as durably as any write, under the versions it came with;
-//!    loading the same again changes nothing; and every version given later in the partition is above its tick.
+//!    loading the same again changes nothing; a row that was written since is never replaced; and every version given
+//!    later in the partition is above its tick.
 
 use std::ops::ControlFlow;
 
@@ -49,10 +50,12 @@ pub trait Engine: Send + Sync + 'static {
         decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError>;
 
-    /// Keeps rows of a partition, at least one, with the versions that they have: how a space moves here from another store, before
-    /// anybody uses it. A row that is there already is replaced.
+    /// Keeps rows of a partition, at least one, with the versions that they have: how a space moves here from another
+    /// store, before anybody uses it.
     ///
-    /// `tick` is the last one of the store that the rows come from, so no row has a version above it.
+    /// `tick` is the last one of the store that the rows come from, so no row has a version above it. A row that is
+    /// there already is replaced. If one of those was written since, that is, has a version above `tick`, the load
+    /// fails (`Failed`) and keeps nothing.
     async fn load(
         &self,
         space: SpaceId,

@@ -90,11 +90,19 @@ impl Engine for MemoryEngine {
     ) -> Result<(), EngineError> {
         let mut spaces = self.lock();
         let stored = spaces.get_mut(&space).ok_or(EngineError::SpaceMissing { space })?;
-        self.ticks.raise(tick);
+        let mut placed = Vec::with_capacity(rows.len());
         for LoadedRow { row, stored: loaded } in rows {
             assert!(loaded.version <= tick, "no row is newer than the store it comes from");
-            stored.insert((partition.to_vec(), row.to_vec()), loaded.clone());
+            let key = (partition.to_vec(), row.to_vec());
+            if stored.get(&key).is_some_and(|found| found.version > tick) {
+                return Err(EngineError::Failed {
+                    cause: "a row that would be replaced was written since".into(),
+                });
+            }
+            placed.push((key, loaded.clone()));
         }
+        self.ticks.raise(tick);
+        stored.extend(placed);
         Ok(())
     }
 

@@ -77,12 +77,13 @@ type ModelRows = BTreeMap<Position, StoredRow>;
 struct Model {
     ids: Vec<SpaceId>,
     spaces: BTreeMap<SpaceId, ModelRows>,
-    last_tick: Option<DateTime>,
+    /// The last version of each partition, also of one that has no rows any more.
+    last_ticks: BTreeMap<(SpaceId, Vec<u8>), DateTime>,
 }
 
 async fn replay(harness: &dyn Harness, steps: Vec<Step>) {
     let ids = (0..SPACES).map(|_| fresh_id()).collect();
-    let mut model = Model { ids, spaces: BTreeMap::new(), last_tick: None };
+    let mut model = Model { ids, spaces: BTreeMap::new(), last_ticks: BTreeMap::new() };
     for step in steps {
         match step {
             Step::MoveClock(ticks) => harness.clock().step(ticks),
@@ -108,6 +109,7 @@ impl Model {
             Step::Drop(space) => {
                 client.drop_space(self.ids[space]).await;
                 self.spaces.remove(&self.ids[space]);
+                self.last_ticks.retain(|(other, _), _| *other != self.ids[space]);
             }
             Step::Transact { space, partition, mut changes, refuse } => {
                 // A row is asked for once.
@@ -167,8 +169,8 @@ impl Model {
             Err(Missing) => panic!("the space is missing"),
         };
         if !changes.is_empty() {
-            assert!(Some(tick) > self.last_tick, "ticks went back");
-            self.last_tick = Some(tick);
+            let last = self.last_ticks.insert((space, partition.to_vec()), tick);
+            assert!(Some(tick) > last, "ticks went back");
         }
         for (row, body) in changes {
             let position = Position::at(partition, row);
