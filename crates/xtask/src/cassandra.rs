@@ -47,11 +47,34 @@ const OPENS: [&str; 14] = [
     "jdk.management/com.sun.management.internal",
 ];
 
+/// What the nodes of a cluster are like.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub care: Care,
+    /// Folder with `node.pem`, the key and certificate of the nodes, and `clients.pem`, the certificates of those whom
+    /// they believe. Connections may then be encrypted, and whoever does so shows a certificate.
+    pub certificates: Option<PathBuf>,
+}
+
+/// Whether acknowledged writes survive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// With the settings that a server insists on.
+    Safe,
+    /// With those that Cassandra has by itself.
+    AsShipped,
+}
+
+impl Kind {
+    pub const PLAIN: Kind = Kind { care: Care::Safe, certificates: None };
+}
+
 /// Runs the command that the words name; `None` if they name none.
 pub fn command(words: &[&str]) -> Option<ExitCode> {
+    let up_plain = |count| up(count, &Kind::PLAIN);
     let done = match words {
-        ["up"] => up(1),
-        ["up", "--nodes", count] => count.parse().map_err(|_| "not a number".to_owned()).and_then(up),
+        ["up"] => up_plain(1),
+        ["up", "--nodes", count] => count.parse().map_err(|_| "not a number".to_owned()).and_then(up_plain),
         ["down"] => down(),
         ["kill", node] => signal_node(node, "KILL"),
         ["pause", node] => signal_node(node, "STOP"),
@@ -68,7 +91,7 @@ pub fn command(words: &[&str]) -> Option<ExitCode> {
 }
 
 /// Starts the nodes that do not run, one after the other: the first is the seed of the others.
-pub fn up(count: usize) -> Result<(), String> {
+pub fn up(count: usize, kind: &Kind) -> Result<(), String> {
     if !(1..=NODES_MAX).contains(&count) {
         return Err(format!("one to {NODES_MAX} nodes (count={count})"));
     }
@@ -79,7 +102,7 @@ pub fn up(count: usize) -> Result<(), String> {
         if node.is_running() {
             continue;
         }
-        node.start(&java, count)?;
+        node.start(&java, &node.settings(count, kind))?;
         println!("node {number} is up on {}", node.address());
     }
     Ok(())
@@ -204,12 +227,12 @@ impl Node {
         run(Command::new("kill").arg(format!("-{signal}")).arg(pid))?.check()
     }
 
-    fn start(&self, java: &Path, count: usize) -> Result<(), String> {
+    fn start(&self, java: &Path, settings_text: &str) -> Result<(), String> {
         let io = |error: std::io::Error| format!("cannot start node {} ({error})", self.number);
         let folder = self.folder();
         std::fs::create_dir_all(&folder).map_err(io)?;
         let (settings, logging) = (folder.join("cassandra.yaml"), folder.join("logback.xml"));
-        std::fs::write(&settings, self.settings(count)).map_err(io)?;
+        std::fs::write(&settings, settings_text).map_err(io)?;
         std::fs::write(&logging, LOGGING).map_err(io)?;
         let log = File::create(folder.join("log.txt")).map_err(io)?;
         let mut node = Command::new(java);
@@ -247,11 +270,13 @@ impl Node {
     }
 
     /// Tokens are spread evenly, so that nothing has to be moved when a node joins.
-    fn settings(&self, count: usize) -> String {
+    fn settings(&self, count: usize, kind: &Kind) -> String {
         let step = (1i128 << 64) / i128::try_from(count).unwrap_or(1);
         let place = i128::try_from(self.number - 1).unwrap_or(0);
         let token = i128::from(i64::MIN) + 1 + place * step;
         let host = self.host();
+        let (care, encryption) = (care(kind.care), kind.certificates.as_deref().map(encryption));
+        let encryption = encryption.unwrap_or_default();
         format!(
             "cluster_name: tavola-tests
 num_tokens: 1
@@ -264,10 +289,7 @@ seed_provider:
     parameters: [{{seeds: \"127.0.0.1:7000\"}}]
 listen_address: {host}
 rpc_address: {host}
-commitlog_sync: batch
-paxos_variant: v2
-paxos_state_purging: repaired
-memtable_heap_space: 64MiB
+{care}{encryption}memtable_heap_space: 64MiB
 memtable_offheap_space: 64MiB
 concurrent_reads: 8
 concurrent_writes: 8
@@ -275,6 +297,30 @@ auto_snapshot: false
 "
         )
     }
+}
+
+fn care(care: Care) -> &'static str {
+    match care {
+        Care::Safe => "commitlog_sync: batch\npaxos_variant: v2\npaxos_state_purging: repaired\n",
+        Care::AsShipped => "commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\npaxos_variant: v1\n",
+    }
+}
+
+fn encryption(certificates: &Path) -> String {
+    let (node, clients) = (certificates.join("node.pem"), certificates.join("clients.pem"));
+    format!(
+        "client_encryption_options:
+  enabled: true
+  optional: true
+  require_client_auth: true
+  keystore: {}
+  truststore: {}
+  ssl_context_factory:
+    class_name: org.apache.cassandra.security.PEMBasedSslContextFactory
+",
+        node.display(),
+        clients.display()
+    )
 }
 
 const LOGGING: &str = "\

@@ -1,19 +1,19 @@
 //! The cluster engine on a real Cassandra, as steps of the test command.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::cassandra;
+use crate::cassandra::{self, Care, Kind};
 use crate::programs::{cargo, root, run, server_binary};
 use crate::rust::count_tests;
 use crate::step::{Outcome, Server, Step, Tally};
 
-pub const CONFORMANCE: Step = Step {
-    name: "the cluster engine on Cassandra",
-    server: Server::Unused,
-    run: || with_nodes(1, conformance),
-};
+pub const CONFORMANCE: Step =
+    Step { name: "the cluster engine on Cassandra", server: Server::Needed, run: conformance };
+
+pub const REFUSALS: Step =
+    Step { name: "a Cassandra that servers refuse", server: Server::Needed, run: refusals };
 
 pub const FAULTS: Step = Step {
     name: "servers on a cluster that loses nodes",
@@ -26,14 +26,18 @@ const FAULT_SECONDS: u32 = 240;
 
 /// Runs some work on a cluster: the one that runs, or one that is started for it and removed after it.
 pub fn with_nodes(count: usize, work: impl FnOnce(&str) -> Outcome) -> Outcome {
+    if cassandra::is_up() {
+        return cassandra::up(count, &Kind::PLAIN).and_then(|()| work(&cassandra::contact_points(count)));
+    }
+    with_fresh_nodes(count, &Kind::PLAIN, work)
+}
+
+/// Runs some work on a cluster that is started for it and removed after it.
+fn with_fresh_nodes(count: usize, kind: &Kind, work: impl FnOnce(&str) -> Outcome) -> Outcome {
     if let Err(missing) = cassandra::can_run() {
         return Ok(Tally::skip(missing));
     }
-    let was_up = cassandra::is_up();
-    let outcome = cassandra::up(count).and_then(|()| work(&cassandra::contact_points(count)));
-    if was_up {
-        return outcome;
-    }
+    let outcome = cassandra::up(count, kind).and_then(|()| work(&cassandra::contact_points(count)));
     // Also after a failure: a cluster that nobody needs takes a gigabyte of memory.
     let stopped = cassandra::down();
     outcome.and_then(|tally| stopped.map(|()| tally))
@@ -52,17 +56,65 @@ pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
     Ok(engine.into_iter().chain(place).collect())
 }
 
-fn conformance(nodes: &str) -> Outcome {
+/// The contract, several servers at once, moving house and encrypted connections, all on one node.
+fn conformance() -> Outcome {
+    const TESTS: [&str; 6] = ["--test", "conformance", "--test", "servers", "--test", "moving_cluster"];
+    if cassandra::is_up() {
+        let mut tally = with_nodes(1, |nodes| tests(&TESTS, nodes, None))?;
+        tally.skipped += 1;
+        tally.note("skipped: the node that runs has no certificate: `cargo xtask cassandra down` first");
+        return Ok(tally);
+    }
+    let certificates = certificates("127.0.0.1")?;
+    let kind = Kind { care: Care::Safe, certificates: Some(certificates.clone()) };
+    with_fresh_nodes(1, &kind, |nodes| {
+        tests(&[&TESTS[..], &["--test", "cluster_tls"]].concat(), nodes, Some(&certificates))
+    })
+}
+
+/// What is wrong with this node: its settings, and that its certificate is for another address.
+fn refusals() -> Outcome {
+    if cassandra::is_up() {
+        return Ok(Tally::skip("another node runs: `cargo xtask cassandra down` first"));
+    }
+    let certificates = certificates("10.0.0.1")?;
+    let kind = Kind { care: Care::AsShipped, certificates: Some(certificates.clone()) };
+    with_fresh_nodes(1, &kind, |nodes| tests(&["--test", "cluster_refused"], nodes, Some(&certificates)))
+}
+
+fn tests(names: &[&str], nodes: &str, certificates: Option<&Path>) -> Outcome {
     let mut tests = cargo(["test", "-p", "tavola-engine-cql", "-p", "tavola-server"]);
     tests.args(["--features", "tavola-engine-cql/cluster-tests,tavola-server/cluster-tests"]);
-    tests.args(["--test", "conformance", "--test", "servers", "--test", "moving_cluster"]);
-    let finished = run(tests.env("TAVOLA_CQL_NODES", nodes))?;
+    tests.args(names).env("TAVOLA_CQL_NODES", nodes);
+    if let Some(certificates) = certificates {
+        tests.env("TAVOLA_CQL_CERTIFICATES", certificates);
+    }
+    let finished = run(&mut tests)?;
     let mut tally = count_tests(&finished.output);
     if !finished.succeeded {
         tally.failed = tally.failed.max(1);
         tally.failures.push(finished.failure());
     }
     Ok(tally)
+}
+
+/// Fresh certificates in a folder: those of a node for an address, of a client that it believes, and of a stranger.
+fn certificates(node_address: &str) -> Result<PathBuf, String> {
+    let io = |error: std::io::Error| format!("cannot make certificates ({error})");
+    let folder = root().join("target/cassandra/certificates");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(io)?;
+    }
+    for (name, address) in [("node", node_address), ("client", "127.0.0.1"), ("stranger", "127.0.0.1")] {
+        let mut make = Command::new(server_binary());
+        make.args(["cert", "--name", address, "--out"]).arg(folder.join(name));
+        run(&mut make)?.check()?;
+    }
+    let read = |path: &str| std::fs::read_to_string(folder.join(path)).map_err(io);
+    let node = read("node/key.pem")? + &read("node/cert.pem")?;
+    std::fs::write(folder.join("node.pem"), node).map_err(io)?;
+    std::fs::write(folder.join("clients.pem"), read("client/cert.pem")?).map_err(io)?;
+    Ok(folder)
 }
 
 /// The load with its faults, then the checker of what it wrote down.

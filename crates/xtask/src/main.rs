@@ -45,7 +45,8 @@ cargo xtask COMMAND
   bench [--quick]         how fast the server is beside its floors and Azurite; not part of `test`
   cassandra up [--nodes N] | down | kill N | pause N | resume N
                           a real Cassandra on 127.0.0.1 to 127.0.0.3, for the cluster engine; down removes its data
-  cluster                 the cluster engine against its contract, on a Cassandra that is started for it
+  cluster                 the cluster engine against its contract, on a Cassandra that is started for it, and the
+                          refusal of an unsafe one
   cluster-faults          three nodes and two servers, killed and paused in turn under load; not part of `test`
   crash                   kill -9 under load, twenty rounds and more
 
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
         ["cassandra", rest @ ..] => {
             return cassandra::command(rest).unwrap_or_else(usage);
         }
-        ["cluster"] => vec![cluster::CONFORMANCE],
+        ["cluster"] => vec![rust::SERVER, cluster::CONFORMANCE, cluster::REFUSALS],
         ["cluster-faults"] => vec![rust::SERVER, cluster::FAULTS],
         ["corpus", "tables", "--engine", "cql"] => vec![rust::SERVER, corpus::TABLES_ON_CLUSTER],
         ["corpus", "queues", "--engine", "cql"] => vec![rust::SERVER, corpus::QUEUES_ON_CLUSTER],
@@ -113,6 +114,7 @@ fn all_steps() -> Vec<Step> {
         crash::KILLS,
         crash::QUEUE_KILLS,
         cluster::CONFORMANCE,
+        cluster::REFUSALS,
         deny::LICENCES,
     ]
 }

@@ -1,5 +1,7 @@
 //! Stores with something in them, the `tavola` program, and what a store holds.
 
+#![allow(dead_code, reason = "each test uses some of it")]
+
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -37,7 +39,6 @@ pub fn succeed(command: Command) -> String {
 
 /// Runs it to its end, which must be bad, and gives what it says.
 #[track_caller]
-#[allow(dead_code, reason = "not every test has a refusal")]
 pub fn fail(command: Command) -> String {
     let Output { status, stdout, stderr } = run(command);
     assert!(!status.success(), "{}", String::from_utf8_lossy(&stdout));
@@ -126,4 +127,18 @@ fn on_store<T>(data_dir: &Path, work: impl AsyncFnOnce(Arc<LocalEngine>) -> T) -
         engine.close().await;
         done
     })
+}
+
+/// A keyspace of its own on the cluster of the tests, as arguments.
+pub fn cluster_place(name: &str) -> [String; 4] {
+    let nodes = std::env::var("TAVOLA_CQL_NODES").expect("TAVOLA_CQL_NODES names the cluster");
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let keyspace = format!("{name}_{}", since.as_millis());
+    ["--cql-nodes", &nodes, "--cql-keyspace", &keyspace].map(str::to_owned)
+}
+
+/// A file of the certificates that the node of the tests was started with.
+pub fn certificate(whose: &str, file: &str) -> String {
+    let folder = std::env::var("TAVOLA_CQL_CERTIFICATES").expect("TAVOLA_CQL_CERTIFICATES names the folder");
+    Path::new(&folder).join(whose).join(file).to_str().expect("the path is text").to_owned()
 }
