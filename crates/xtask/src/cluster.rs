@@ -58,7 +58,18 @@ pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
 
 /// The contract, several servers at once, moving house and encrypted connections, all on one node.
 fn conformance() -> Outcome {
-    const TESTS: [&str; 6] = ["--test", "conformance", "--test", "servers", "--test", "moving_cluster"];
+    const TESTS: [&str; 10] = [
+        "--test",
+        "conformance",
+        "--test",
+        "servers",
+        "--test",
+        "members",
+        "--test",
+        "moving_cluster",
+        "--test",
+        "affinity",
+    ];
     if cassandra::is_up() {
         let mut tally = with_nodes(1, |nodes| tests(&TESTS, nodes, None))?;
         tally.skipped += 1;
