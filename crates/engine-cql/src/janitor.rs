@@ -3,6 +3,8 @@
 //! - Partitions that have lost their last row are taken off the directory.
 //! - Entries of the directory that no head names are removed: a server ended between the two writes.
 //! - The rows of dropped spaces are removed.
+//!
+//! It also asks now and then how large the directories are (`census.rs`).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -109,6 +111,7 @@ pub(crate) async fn run(core: Weak<Core>) {
         if look % WALK_LOOKS == WALK_LOOKS - 1 {
             done.push(core.reclaim_spaces().await);
             done.push(core.walk_somewhere().await);
+            done.push(core.estimate_directory().await);
         }
         for error in done.into_iter().filter_map(Result::err) {
             tracing::debug!(%error, "tidying is left for the next look");
@@ -117,7 +120,8 @@ pub(crate) async fn run(core: Weak<Core>) {
 }
 
 impl Core {
-    /// Looks at everything at once: every entry of the directory of every space, and every dropped space.
+    /// Looks at everything at once: every entry of the directory of every space, every dropped space, and the estimate
+    /// of how many entries there are.
     pub async fn tidy(self: &Arc<Self>) -> Result<(), EngineError> {
         self.reclaim_spaces().await?;
         for space in self.stored_spaces().await? {
@@ -125,7 +129,7 @@ impl Core {
                 self.tidy_shard(space, shard).await?;
             }
         }
-        Ok(())
+        self.estimate_directory().await
     }
 
     async fn tidy_shard(&self, space: StoredSpace, shard: i16) -> Result<(), EngineError> {

@@ -22,10 +22,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::commit::{Commit, Committed, Patience};
 use crate::engine::Core;
-use crate::head::{Attempt, Listing};
+use crate::head::{Attempt, Head, Listing};
 use crate::settings::{
-    CALL_TIME_MAX, REST_TIME_MAX, RIVAL_TIME, RIVALS_MAX, ROUND_BYTES_MAX, ROUND_ROWS_MAX,
-    ROUND_TRANSACTIONS_MAX, WAITING_TRANSACTIONS_MAX,
+    CALL_TIME_MAX, REST_TIME_MAX, RIVAL_TIME, RIVALS_MAX, ROUND_BYTES_MAX, ROUND_READ_BYTES_AIM,
+    ROUND_READ_ROWS_MAX, ROUND_ROWS_MAX, ROUND_TRANSACTIONS_MAX, WAITING_TRANSACTIONS_MAX,
 };
 use crate::store::{HeadLife, Partition, Trouble};
 use crate::view::{Decided, View};
@@ -140,7 +140,7 @@ impl Core {
         }
         lanes.insert(partition.clone(), VecDeque::from([writer]));
         drop(lanes);
-        tokio::spawn(run(Lane { core: self.clone(), partition, has_left: false }));
+        tokio::spawn(run(Lane { core: self.clone(), partition, row_bytes: 0, has_left: false }));
         Ok(())
     }
 
@@ -208,6 +208,8 @@ impl Lanes {
 struct Lane {
     core: Arc<Core>,
     partition: Partition,
+    /// Bytes of the largest row that the last round read or wrote.
+    row_bytes: usize,
     /// Whether it has left the list. A new lane of the partition may be in it since.
     has_left: bool,
 }
@@ -237,20 +239,25 @@ async fn run(mut lane: Lane) {
 
 impl Lane {
     /// Runs one round to its end, however often other servers come between.
-    async fn round(&self, mut writers: Vec<Writer>) {
+    async fn round(&mut self, mut writers: Vec<Writer>) {
         let mut patience = Patience::new();
         for attempts in 1.. {
             writers.retain(|writer| !writer.turns.is_closed());
             if writers.is_empty() {
                 return;
             }
-            let view = match self.read(&writers, &mut patience).await {
-                Ok(view) => Arc::new(Mutex::new(view)),
-                Err(trouble) => return tell(&writers, &Ending::NotDone(trouble.into_cause().to_string())),
+            let committed = match self.read(&mut writers, &mut patience).await {
+                Ok(Some(view)) => {
+                    let view = Arc::new(Mutex::new(view));
+                    writers = self.decide(&view, writers).await;
+                    let view = std::mem::take(&mut *lock(&view));
+                    self.row_bytes = view.largest_row();
+                    self.commit(&view, &mut patience).await
+                }
+                Ok(None) => Committed::Lost,
+                Err(trouble) => Committed::NotDone(trouble.into_cause()),
             };
-            writers = self.decide(&view, writers).await;
-            let view = std::mem::take(&mut *lock(&view));
-            match self.commit(&view, &mut patience).await {
+            match committed {
                 Committed::Kept => return tell(&writers, &Ending::Kept),
                 Committed::NotDone(cause) => return tell(&writers, &Ending::NotDone(cause.to_string())),
                 Committed::Unknown(cause) => return tell(&writers, &Ending::Unknown(cause.to_string())),
@@ -265,12 +272,33 @@ impl Lane {
         }
     }
 
-    async fn read(&self, writers: &[Writer], patience: &mut Patience) -> Result<View, Trouble> {
-        let mut keys: Vec<Bytes> = writers.iter().flat_map(|writer| writer.keys.iter().cloned()).collect();
-        keys.sort();
-        keys.dedup();
-        let (head, rows) = self.core.read_rows(&self.partition, &keys, patience).await?;
-        Ok(View::new(head, rows, self.core.transaction_bytes_max))
+    /// Reads what the writers ask for, as of one moment; `None` if the partition has changed meanwhile. Once that is
+    /// much, the writers behind wait for the next round.
+    async fn read(
+        &self,
+        writers: &mut Vec<Writer>,
+        patience: &mut Patience,
+    ) -> Result<Option<View>, Trouble> {
+        let (mut head, mut rows) = (None::<Head>, Vec::new());
+        let (mut ready, mut bytes) = (0, 0);
+        while ready < writers.len() && (ready == 0 || bytes < ROUND_READ_BYTES_AIM) {
+            let counts = writers[ready..].iter().map(|writer| writer.keys.len());
+            let next = ready + fitting(counts, rows_at_once(self.row_bytes));
+            let asked = writers[ready..next].iter().flat_map(|writer| writer.keys.iter().cloned());
+            let mut keys: Vec<Bytes> = asked.collect();
+            keys.sort();
+            keys.dedup();
+            let (found_head, found) = self.core.read_rows(&self.partition, &keys, patience).await?;
+            if head.as_ref().is_some_and(|head| head.tick != found_head.tick) {
+                return Ok(None);
+            }
+            head = Some(found_head);
+            bytes += found.iter().map(|(_, row)| row.body.len()).sum::<usize>();
+            rows.extend(found);
+            ready = next;
+        }
+        self.core.lanes.put_back(&self.partition, writers.split_off(ready));
+        Ok(head.map(|head| View::new(head, rows, self.core.transaction_bytes_max)))
     }
 
     /// Lets the writers decide in turn. Gives those that have; whoever does not fit any more waits for the next round.
@@ -316,6 +344,21 @@ impl Lane {
     }
 }
 
+/// Rows to ask for at once where the largest of those before had so many bytes.
+fn rows_at_once(row_bytes: usize) -> usize {
+    (ROUND_READ_BYTES_AIM / row_bytes.max(1)).clamp(1, ROUND_READ_ROWS_MAX)
+}
+
+/// How many of the first writers ask for no more than `rows_max` rows together; the first one counts in any case.
+fn fitting(counts: impl Iterator<Item = usize>, rows_max: usize) -> usize {
+    let mut rows = 0;
+    let fits = |count: usize| {
+        rows += count;
+        rows <= rows_max
+    };
+    counts.map(fits).take_while(|fits| *fits).count().max(1)
+}
+
 fn tell(writers: &[Writer], ending: &Ending) {
     for writer in writers {
         // Whoever has gone away needs no answer.
@@ -331,4 +374,26 @@ pub(crate) fn fresh_id() -> u64 {
 /// A `decide` or a load that panics has changed nothing, so the view behind a poisoned lock is whole.
 fn lock(view: &Mutex<View>) -> MutexGuard<'_, View> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_rows_are_asked_for_at_once_where_they_are_large() {
+        assert_eq!(rows_at_once(0), ROUND_READ_ROWS_MAX);
+        assert_eq!(rows_at_once(1024), ROUND_READ_ROWS_MAX);
+        assert_eq!(rows_at_once(1024 * 1024), 8);
+        assert_eq!(rows_at_once(40 * 1024 * 1024), 1);
+    }
+
+    #[test]
+    fn a_single_transaction_is_read_whole_and_others_as_far_as_they_fit() {
+        assert_eq!(fitting([1; 200].into_iter(), 128), 128);
+        assert_eq!(fitting([100, 100].into_iter(), 128), 1);
+        assert_eq!(fitting([100, 1].into_iter(), 8), 1);
+        assert_eq!(fitting([3, 4, 2].into_iter(), 8), 2);
+        assert_eq!(fitting([3, 4].into_iter(), 8), 2);
+    }
 }

@@ -15,6 +15,7 @@
 //!
 //! `docs/cluster.md` tells how to run it, and `docs/decisions/0004-cassandra.md` why it is as it is.
 
+mod census;
 mod commit;
 mod directory;
 mod engine;

@@ -1,8 +1,9 @@
 //! What the engine counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// A reading of the counters, all since the engine was connected.
+/// A reading of the counters, all since the engine was connected but for the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CqlMetrics {
     /// Transactions that were asked for.
@@ -21,6 +22,8 @@ pub struct CqlMetrics {
     pub partitions_unlisted: u64,
     /// Spaces whose rows were removed behind their drop.
     pub spaces_reclaimed: u64,
+    /// Partitions in all directories, about, as the cluster last estimated; `None` before it was first asked.
+    pub directory_entries: Option<u64>,
 }
 
 /// The counters.
@@ -34,6 +37,21 @@ pub(crate) struct Counters {
     pub partitions_listed: Counter,
     pub partitions_unlisted: Counter,
     pub spaces_reclaimed: Counter,
+    pub directory_entries: Estimate,
+}
+
+/// A number that is known about, once it was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Estimate(Mutex<Option<u64>>);
+
+impl Estimate {
+    pub fn set(&self, number: u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(number);
+    }
+
+    fn read(&self) -> Option<u64> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A number that only goes up.
@@ -61,6 +79,7 @@ impl Counters {
             partitions_listed: self.partitions_listed.read(),
             partitions_unlisted: self.partitions_unlisted.read(),
             spaces_reclaimed: self.spaces_reclaimed.read(),
+            directory_entries: self.directory_entries.read(),
         }
     }
 }

@@ -19,8 +19,8 @@ use crate::commit::Patience;
 use crate::directory::{Walk, right_after};
 use crate::engine::{Core, read_failed};
 use crate::settings::{
-    AHEAD_BYTES_MAX, PAGE_BYTES_AIM, PAGE_BYTES_MAX, PAGE_ROWS_FIRST, PAGE_ROWS_MAX, PAGE_STEP,
-    PARTITIONS_AHEAD, SNAPSHOT_BYTES_MAX, SNAPSHOT_ROWS_MAX,
+    AHEAD_BYTES_MAX, AHEAD_ROWS_MAX, PAGE_BYTES_AIM, PAGE_BYTES_MAX, PAGE_ROWS_FIRST, PAGE_ROWS_MAX,
+    PAGE_STEP, SNAPSHOT_BYTES_MAX, SNAPSHOT_ROWS_MAX,
 };
 use crate::spaces::Lease;
 use crate::store::{Page, Partition, ROW_PREFIX, Trouble, stored_key};
@@ -54,49 +54,72 @@ impl Core {
             return self.visit_stretch(lease, stretch, visit).await.map(|_| ());
         }
         let mut walk = Walk::new(self, lease.stored, &range.from.partition);
-        let (mut ahead, mut largest) = (1, 0);
+        let mut ahead = Ahead { partitions: 1, rows_first: PAGE_ROWS_FIRST };
+        let mut largest = Largest::default();
         loop {
-            let mut stretches = Vec::with_capacity(ahead);
-            while stretches.len() < ahead {
+            let mut stretches = Vec::with_capacity(ahead.partitions);
+            while stretches.len() < ahead.partitions {
                 let next = walk.next(&mut Patience::new()).await.map_err(read_failed)?;
                 let Some(stretch) = next.and_then(|partition| stretch_of(lease, range, partition)) else {
                     break;
                 };
                 stretches.push(stretch);
             }
-            let is_last = stretches.len() < ahead;
-            match self.visit_stretches(lease, stretches, visit).await? {
-                ControlFlow::Continue(bytes) if !is_last => largest = bytes.max(largest),
-                _ => return Ok(()),
+            let is_last = stretches.len() < ahead.partitions;
+            let visited = self.visit_stretches(lease, stretches, ahead, &mut largest, visit).await?;
+            if visited.is_break() || is_last {
+                return Ok(());
             }
-            ahead = next_ahead(ahead, largest);
+            ahead = ahead.next(largest);
         }
     }
 
-    /// Reads some stretches at once and visits them in order. Gives the bytes of the largest.
+    /// Reads some stretches at once, visits them in order, and notes how large they are.
     async fn visit_stretches(
         &self,
         lease: &mut Lease,
         stretches: Vec<Stretch>,
+        ahead: Ahead,
+        largest: &mut Largest,
         visit: &mut Visit<'_>,
-    ) -> Result<ControlFlow<(), usize>, EngineError> {
-        let mut largest = 0;
-        let snapshots = try_join_all(stretches.iter().map(|stretch| self.snapshot(stretch)));
-        for (stretch, snapshot) in stretches.iter().zip(snapshots.await.map_err(read_failed)?) {
+    ) -> Result<ControlFlow<()>, EngineError> {
+        largest.rows = 0;
+        let snapshots = try_join_all(stretches.iter().map(|stretch| self.snapshot_ahead(stretch, ahead)));
+        let snapshots = snapshots.await.map_err(read_failed)?;
+        for (mut stretch, snapshot) in stretches.into_iter().zip(snapshots) {
             self.spaces.confirm(self, lease).await?;
-            largest = snapshot.bytes.max(largest);
-            if visit_rows(&stretch.partition, &snapshot.rows, visit).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            if let Some(from) = snapshot.rest {
-                let rest =
-                    Stretch { partition: stretch.partition.clone(), from, before: stretch.before.clone() };
-                if self.visit_stretch(lease, rest, visit).await?.is_break() {
+            largest.add(snapshot.as_ref());
+            let rest = match snapshot {
+                Some(Snapshot { rows, rest, .. }) => {
+                    if visit_rows(&stretch.partition, &rows, visit).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    rest
+                }
+                None => Some(stretch.from.clone()),
+            };
+            if let Some(from) = rest {
+                stretch.from = from;
+                if self.visit_stretch(lease, stretch, visit).await?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
         }
-        Ok(ControlFlow::Continue(largest))
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Reads a stretch before its turn. Where many are read at once only one that is as small as those before is:
+    /// `None` if it is not, and it is read when its turn comes.
+    async fn snapshot_ahead(&self, stretch: &Stretch, ahead: Ahead) -> Result<Option<Snapshot>, Trouble> {
+        if ahead.rows_first >= PAGE_ROWS_FIRST {
+            return self.snapshot(stretch).await.map(Some);
+        }
+        let mut page_max = ahead.rows_first;
+        let Page { rows, .. } =
+            self.read_page(stretch, &stretch.from, &mut page_max, &mut Patience::new()).await?;
+        let is_last = i32::try_from(rows.len()).is_ok_and(|len| len < page_max);
+        let bytes = rows.iter().map(|(key, row)| key.len() + row.body.len()).sum();
+        Ok(is_last.then_some(Snapshot { rows, bytes, rest: None }))
     }
 
     /// Visits one stretch to its end.
@@ -239,9 +262,41 @@ fn page_after_failure(page_max: i32) -> i32 {
     (page_max / PAGE_STEP).clamp(1, PAGE_ROWS_FIRST)
 }
 
-/// Partitions to read at once after `ahead`, the largest of which had so many bytes.
-fn next_ahead(ahead: usize, largest: usize) -> usize {
-    (ahead * 2).min(PARTITIONS_AHEAD).min((AHEAD_BYTES_MAX / largest.max(1)).max(1))
+/// How many partitions are read at once, and how many rows of each are asked for first.
+///
+/// Nothing is known of a row before it is read but that it has up to a mebibyte, so it is the rows asked for at once that
+/// are bounded: many partitions where they turn out to have a row or two, few where they have more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ahead {
+    partitions: usize,
+    rows_first: i32,
+}
+
+impl Ahead {
+    /// What to read after these.
+    fn next(self, largest: Largest) -> Self {
+        let rows_first = (largest.rows + 1).clamp(2, PAGE_ROWS_FIRST);
+        let by_rows = usize::try_from(AHEAD_ROWS_MAX / rows_first).unwrap_or(1);
+        let by_bytes = AHEAD_BYTES_MAX / largest.bytes.max(1);
+        Self { partitions: (self.partitions * 2).min(by_rows).min(by_bytes).max(1), rows_first }
+    }
+}
+
+/// The largest of the partitions that were read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Largest {
+    /// Rows of those that were read together last.
+    rows: i32,
+    /// Bytes of all.
+    bytes: usize,
+}
+
+impl Largest {
+    fn add(&mut self, snapshot: Option<&Snapshot>) {
+        let rows = snapshot.and_then(|snapshot| i32::try_from(snapshot.rows.len()).ok());
+        self.rows = rows.unwrap_or(PAGE_ROWS_FIRST).max(self.rows);
+        self.bytes = snapshot.map_or(0, |snapshot| snapshot.bytes).max(self.bytes);
+    }
 }
 
 fn visit_rows(partition: &Partition, rows: &[(Bytes, StoredRow)], visit: &mut Visit<'_>) -> ControlFlow<()> {
@@ -327,11 +382,26 @@ mod tests {
         assert_eq!(page_after_failure(1), 1);
     }
 
+    fn ahead(partitions: usize, rows: i32, bytes: usize) -> (usize, i32) {
+        let Ahead { partitions, rows_first } =
+            Ahead { partitions, rows_first: PAGE_ROWS_FIRST }.next(Largest { rows, bytes });
+        (partitions, rows_first)
+    }
+
+    #[test]
+    fn many_partitions_are_read_ahead_where_they_have_a_row_or_two() {
+        assert_eq!(ahead(1, 1, 100), (2, 2));
+        assert_eq!(ahead(64, 1, 100), (64, 2));
+        assert_eq!(ahead(64, 3, 100), (32, 4));
+        assert_eq!(ahead(64, 15, 100), (8, PAGE_ROWS_FIRST));
+        assert_eq!(ahead(64, 1000, 100), (8, PAGE_ROWS_FIRST));
+    }
+
     #[test]
     fn fewer_partitions_are_read_ahead_where_they_are_large() {
-        assert_eq!(next_ahead(1, 0), 2);
-        assert_eq!(next_ahead(8, MEBIBYTE), PARTITIONS_AHEAD);
-        assert_eq!(next_ahead(8, 8 * MEBIBYTE), 2);
-        assert_eq!(next_ahead(2, 24 * MEBIBYTE), 1);
+        assert_eq!(ahead(8, 16, MEBIBYTE), (8, PAGE_ROWS_FIRST));
+        assert_eq!(ahead(64, 1, MEBIBYTE), (16, 2));
+        assert_eq!(ahead(8, 16, 8 * MEBIBYTE), (2, PAGE_ROWS_FIRST));
+        assert_eq!(ahead(2, 16, 24 * MEBIBYTE), (1, PAGE_ROWS_FIRST));
     }
 }

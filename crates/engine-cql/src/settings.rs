@@ -80,6 +80,10 @@ pub(crate) const BACKOFF_MAX: Duration = Duration::from_millis(200);
 pub(crate) const ROUND_TRANSACTIONS_MAX: usize = 128;
 /// Rows that one round reads, unless a single transaction asks for more.
 pub(crate) const ROUND_ROWS_MAX: usize = 512;
+/// Rows that a round asks for at once, unless a single transaction asks for more: one of the Table service has a hundred.
+pub(crate) const ROUND_READ_ROWS_MAX: usize = 128;
+/// Bytes read in a round after which the rest of it waits for the next.
+pub(crate) const ROUND_READ_BYTES_AIM: usize = 8 * 1024 * 1024;
 /// Bytes written in a round after which the rest of it waits for the next.
 pub(crate) const ROUND_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes that a node takes in one write where it does not tell: what Cassandra has by itself. It answers more with a
@@ -110,8 +114,8 @@ pub(crate) const PAGE_STEP: i32 = 4;
 pub(crate) const SNAPSHOT_ROWS_MAX: i32 = 4096;
 /// Bytes of one partition that a scan holds back until it knows that they are one snapshot.
 pub(crate) const SNAPSHOT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Partitions that a scan reads ahead.
-pub(crate) const PARTITIONS_AHEAD: usize = 8;
+/// Rows that a scan asks for at once of partitions ahead.
+pub(crate) const AHEAD_ROWS_MAX: i32 = 128;
 /// Bytes that a scan reads ahead should all partitions be as large as the largest of those before.
 pub(crate) const AHEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Shards of the directory of a space. Part of the stored form: it cannot change without a new schema version.

@@ -121,6 +121,12 @@ impl View {
         Decided::Wrote(tick)
     }
 
+    /// Bytes of the largest row, as it was read or as it becomes.
+    pub fn largest_row(&self) -> usize {
+        let rows = self.rows.values().filter_map(|slot| slot.row.as_ref());
+        rows.map(|row| row.body.len()).max().unwrap_or(0)
+    }
+
     /// What the round changes, each row once, and the tick of its last transaction; `None` for nothing.
     pub fn changes(&self) -> Option<(u64, Vec<RowChange<'_>>)> {
         let changed = self.rows.iter().filter(|(_, slot)| slot.is_changed);

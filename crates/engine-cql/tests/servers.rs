@@ -322,3 +322,113 @@ async fn an_old_import_that_goes_on_does_not_undo_what_was_written_since() {
     assert_eq!(server.get(SPACE, b"p", b"r").await.unwrap(), Some(written));
     assert_eq!(server.get(SPACE, b"p", b"q").await.unwrap(), None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_kept_up_to_what_the_nodes_take_and_refused_above() {
+    let cluster = Cluster::new("large").await;
+    let (server, _) = cluster.server(0).await;
+    server.create_space(SPACE).await.unwrap();
+    let bytes_max = server.transaction_bytes_max();
+    assert_eq!(bytes_max, 12 * 1024 * 1024, "a node that is set as Cassandra is by itself takes that much");
+    let names: Vec<[u8; 1]> = (0..12u8).map(|row| [row]).collect();
+    let rows: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    // The key of a row has a byte more in the tables.
+    for (row_bytes, is_kept) in [(bytes_max / 12 - 2, true), (bytes_max / 12 - 1, false)] {
+        let body = Bytes::from(vec![u8::from(is_kept); row_bytes]);
+        let put = |place| Change::Put { place, body: body.clone() };
+        let mut decide = |_, _: &[_]| Decision::Apply((0..12).map(put).collect());
+        match server.transact(SPACE, b"p", &rows, &mut decide).await {
+            Ok(Transacted::Applied(_)) => assert!(is_kept),
+            Err(EngineError::TooLarge { bytes, .. }) => assert!(!is_kept && bytes > bytes_max),
+            other => panic!("{other:?}"),
+        }
+        for row in &rows {
+            let body = server.get(SPACE, b"p", row).await.unwrap().unwrap().body;
+            assert_eq!(body[0], 1, "nothing of a transaction that is refused is kept");
+        }
+    }
+}
+
+/// What the writers of a round ask for is more than is read at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_write_to_many_large_rows_of_one_partition_lose_nothing() {
+    const ROW_BYTES: usize = 700_000;
+    const ROUNDS: u8 = 2;
+    let cluster = Cluster::new("large_rows").await;
+    let servers = [cluster.server(0).await.0, cluster.server(0).await.0];
+    servers[0].create_space(SPACE).await.unwrap();
+    let tasks: Vec<_> = (0..32u8)
+        .map(|task| {
+            let server = servers[usize::from(task % 2)].clone();
+            tokio::spawn(async move {
+                for _ in 0..ROUNDS {
+                    let mut add = |_, found: &[Option<StoredRow>]| {
+                        let sum = found[0].as_ref().map_or(0, |row| row.body[0]) + 1;
+                        let body = Bytes::from(vec![sum; ROW_BYTES]);
+                        Decision::Apply(vec![Change::Put { place: 0, body }])
+                    };
+                    server.transact(SPACE, b"p", &[&[task / 2]], &mut add).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for row in 0..16u8 {
+        let stored = servers[1].get(SPACE, b"p", &[row]).await.unwrap().unwrap();
+        assert_eq!((stored.body[0], stored.body.len()), (2 * ROUNDS, ROW_BYTES));
+    }
+}
+
+/// Most have one row, so many are read at once; some have more than is then asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_large_and_small_are_scanned_in_order() {
+    let cluster = Cluster::new("partitions").await;
+    let (server, _) = cluster.server(0).await;
+    server.create_space(SPACE).await.unwrap();
+    let mut written = Vec::new();
+    for partition in 0..150u8 {
+        let rows = if partition % 40 == 39 { 30 } else { 1 };
+        let names: Vec<[u8; 1]> = (0..rows).map(|row| [row]).collect();
+        let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+        let put = |place| Change::Put { place, body: Bytes::from("body") };
+        let mut decide = |_, _: &[_]| Decision::Apply((0..names.len()).map(put).collect());
+        server.transact(SPACE, &[partition], &keys, &mut decide).await.unwrap();
+        written.extend(names.iter().map(|row| (partition, row[0])));
+    }
+    let mut seen = Vec::new();
+    let mut visit = |row: ScannedRow<'_>| {
+        seen.push((row.partition[0], row.row[0]));
+        ControlFlow::Continue(())
+    };
+    server.scan(SPACE, &ScanRange::all(), &mut visit).await.unwrap();
+    assert_eq!(seen, written);
+}
+
+/// The cluster estimates from what is on its disk, so it is told to write it there at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_size_of_the_directory_is_known_about() {
+    const PARTITIONS: u64 = 60;
+    let cluster = Cluster::new("census").await;
+    let (server, _) = cluster.server(0).await;
+    let session = SessionBuilder::new().known_nodes(&cluster.settings.nodes).build().await.unwrap();
+    let keyspace = &cluster.settings.keyspace;
+    let flush = format!("ALTER TABLE {keyspace}.row WITH memtable_flush_period_in_ms = 500");
+    session.query_unpaged(flush, ()).await.unwrap();
+    server.create_space(SPACE).await.unwrap();
+    for partition in 0..PARTITIONS {
+        put(&server, &partition.to_be_bytes(), b"r", "body").await.unwrap();
+    }
+    let started = Instant::now();
+    loop {
+        server.tidy().await.unwrap();
+        let entries = server.metrics().directory_entries.unwrap();
+        // The list of spaces has sixteen partitions at most.
+        if (PARTITIONS..=PARTITIONS + 16).contains(&entries) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{entries} of {PARTITIONS}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}

@@ -84,6 +84,13 @@ pub fn counters(metrics: &CqlMetrics) -> Vec<(&'static str, &'static str, u64)> 
     ]
 }
 
+/// What goes up and down, as far as it is known.
+pub fn gauges(metrics: &CqlMetrics) -> Vec<(&'static str, &'static str, u64)> {
+    let entries = metrics.directory_entries;
+    let help = "Partitions in all directories, as the cluster last estimated.";
+    entries.map(|entries| ("tavola_cql_directory_entries", help, entries)).into_iter().collect()
+}
+
 /// Makes the schema.
 pub fn init(values: &Values, copies: &str, lease_ms: u64) -> anyhow::Result<()> {
     let settings = settings(values)?;

@@ -97,6 +97,9 @@ fn metrics(watched: &Watched) -> String {
     for (name, help, value) in watched.store.counters() {
         show(name, help, "counter", value);
     }
+    for (name, help, value) in watched.store.gauges() {
+        show(name, help, "gauge", value);
+    }
     if let Some(affinity) = &watched.affinity {
         let metrics = affinity.metrics();
         show("tavola_members", "Servers on the cluster that are up.", "gauge", metrics.members);

@@ -115,6 +115,14 @@ impl Store {
         }
     }
 
+    /// What the store says of its size: name, meaning and number.
+    pub fn gauges(&self) -> Vec<(&'static str, &'static str, u64)> {
+        match self {
+            Self::Local(_) => Vec::new(),
+            Self::Cluster { engine, .. } => cluster::gauges(&engine.metrics()),
+        }
+    }
+
     /// Finishes what is under way.
     pub async fn close(&self) {
         match self {
