@@ -82,6 +82,19 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The two halves of the number.
+    pub fn halves(self) -> (u32, u32) {
+        let [high, low] = [self.0 >> 32, self.0 & u64::from(u32::MAX)];
+        (u32::try_from(high).unwrap_or_default(), u32::try_from(low).unwrap_or_default())
+    }
+
+    #[cfg(test)]
+    pub fn from_halves(high: u32, low: u32) -> Self {
+        Self(u64::from(high) << 32 | u64::from(low))
+    }
+}
+
 /// The queue whose messages a command changes.
 fn written_messages(command: &QueueCommand) -> Option<&QueueName> {
     match command {

@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{self, HeaderName};
@@ -20,6 +21,7 @@ use tavola_model::{AccountName, Command, ErrorCode, ServiceError};
 use crate::affinity::{Candidate, Member, Place};
 use crate::peer::{Fate, KNOCK, Peer};
 use crate::receive::Received;
+use crate::recent::Recent;
 
 /// Marks a request that was forwarded.
 static HOP: HeaderName = HeaderName::from_static("x-tavola-hop");
@@ -45,6 +47,8 @@ pub struct Affinity {
     me: Member,
     candidate: Candidate,
     others: RwLock<Arc<[Arc<Peer>]>>,
+    recent: Recent,
+    started: Instant,
     forwarded: AtomicU64,
     failures: AtomicU64,
 }
@@ -67,6 +71,8 @@ impl Affinity {
             candidate: Candidate::of(&me),
             me,
             others: RwLock::new(Arc::new([])),
+            recent: Recent::default(),
+            started: Instant::now(),
             forwarded: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         })
@@ -108,9 +114,11 @@ impl Affinity {
         if !looks_the_same_elsewhere(received) {
             return Ok(None);
         }
-        let Some(owner) = Place::of(account, command).and_then(|place| self.owner(place, received)) else {
+        let Some(place) = Place::of(account, command) else { return Ok(None) };
+        if !self.recent.note(place, self.now_ms()) {
             return Ok(None);
-        };
+        }
+        let Some(owner) = self.owner(place, received) else { return Ok(None) };
         let Some(request) = request(received) else { return Ok(None) };
         let verdict = match owner.send(received.origin, request).await {
             Fate::Answered(response) => judge(response),
@@ -153,6 +161,11 @@ impl Affinity {
         *response.status_mut() = StatusCode::NO_CONTENT;
         response.headers_mut().insert(KNOCK, asked.clone());
         Some(response)
+    }
+
+    /// Milliseconds since the start; the count begins anew after weeks.
+    fn now_ms(&self) -> u32 {
+        u32::try_from(self.started.elapsed().as_millis() & u128::from(u32::MAX)).unwrap_or_default()
     }
 
     /// The server that owns a partition; `None` if it is this one.

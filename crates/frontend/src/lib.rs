@@ -15,6 +15,7 @@ mod peer;
 mod pinned;
 mod pipeline;
 mod receive;
+mod recent;
 mod settings;
 mod spelling;
 mod tls;

@@ -134,6 +134,7 @@ fn beside(port: u16) -> Arc<Affinity> {
         .map(|number| member(&format!("other{number}"), port))
         .find(|other| Candidate::of(other).score(place) > affinity.candidate.score(place));
     affinity.meet(vec![affinity.me().clone(), owner.unwrap()]);
+    affinity.recent.note(place, 0);
     affinity
 }
 
@@ -232,6 +233,16 @@ async fn what_would_look_different_to_another_server_stays_here() {
     let read = Command::GetTable(TableName::parse("People").unwrap());
     assert!(affinity.forward(&received(&[], ""), &account(), &read).await.unwrap().is_none());
     assert_eq!((fake.connections(), counted(&affinity)), (0, (0, 0)));
+}
+
+#[tokio::test]
+async fn the_first_write_to_a_partition_stays_here() {
+    let fake = Fake::start(Manner::Answers(ANSWERED)).await;
+    let affinity = beside(fake.port);
+    let other = Affinity::new(affinity.me().clone());
+    other.meet(vec![affinity.others()[0].member.clone()]);
+    assert!(forward(&other).await.unwrap().is_none());
+    assert!(forward(&other).await.unwrap().is_some());
 }
 
 #[tokio::test]
