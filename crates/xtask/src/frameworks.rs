@@ -46,7 +46,7 @@ fn javascript() -> Outcome {
 }
 
 fn beside_servers(command: &mut Command, count: fn(&str) -> crate::step::Tally) -> Outcome {
-    let servers = Servers::start_main()?;
+    let servers = Servers::start_main(&[])?;
     servers.tell(command);
     let finished = run(command)?;
     counted(&finished, count(&finished.output))

@@ -39,6 +39,8 @@ cargo xtask COMMAND
                           the same from a server on Cassandra; not part of `test`
   sdk [python | javascript | java | go | rust]
                           the official clients, all or one
+  sdk --engine cql [python | javascript | java | go | rust]
+                          the same with servers on Cassandra; not part of `test`
   frameworks              frameworks that sit on tables and queues, in scenarios of their own
   differential [--seed N] [--sequences N] [--workers N] [--survey]
                           the same generated requests to us and to Azurite; what differs must be known
@@ -67,7 +69,12 @@ fn main() -> ExitCode {
         ["corpus", "queues"] => vec![rust::SERVER, corpus::QUEUES],
         ["corpus", "queues", "--write"] => vec![rust::SERVER, corpus::QUEUES_WRITE],
         ["sdk"] => [&[rust::SERVER], sdk::ALL.as_slice()].concat(),
-        ["sdk", client] => match sdk::step(client) {
+        ["sdk", "--engine", "cql"] => [&[rust::SERVER], sdk::ALL_ON_CLUSTER.as_slice()].concat(),
+        ["sdk", client] => match sdk::step(client, sdk::ALL) {
+            Some(step) => vec![rust::SERVER, step],
+            None => return usage(),
+        },
+        ["sdk", "--engine", "cql", client] => match sdk::step(client, sdk::ALL_ON_CLUSTER) {
             Some(step) => vec![rust::SERVER, step],
             None => return usage(),
         },

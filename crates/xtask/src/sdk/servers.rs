@@ -26,17 +26,17 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts both, with a fresh certificate of `tavola cert`.
-    pub fn start() -> Result<Self, String> {
+    /// Starts both, with a store of their own each unless `store` names one, and a fresh certificate of `tavola cert`.
+    pub fn start(store: &[String]) -> Result<Self, String> {
         // First, because it may fail, and the other leaves a certificate behind.
-        let development = start_development()?;
-        let mut servers = Self::start_main()?;
+        let development = start_development(store)?;
+        let mut servers = Self::start_main(store)?;
         servers._development = Some(development);
         Ok(servers)
     }
 
     /// Starts the one on free ports alone.
-    pub fn start_main() -> Result<Self, String> {
+    pub fn start_main(store: &[String]) -> Result<Self, String> {
         let certificates = root().join("target").join(format!("sdk-tls-{}", std::process::id()));
         run(Command::new(server_binary()).args(["cert", "--out"]).arg(&certificates))?.check()?;
         let secure_port = free_port().map_err(|error| error.to_string())?;
@@ -44,7 +44,7 @@ impl Servers {
         let (certificate, key) = (file("cert.pem"), file("key.pem"));
         let port = secure_port.to_string();
         let arguments = ["--tls-cert", &certificate, "--tls-key", &key, "--table-tls-port", &port];
-        Ok(Self { main: start(&arguments)?, _development: None, secure_port, certificates })
+        Ok(Self { main: start(&arguments, store)?, _development: None, secure_port, certificates })
     }
 
     /// Tells a tour where its servers are.
@@ -66,13 +66,14 @@ impl Drop for Servers {
     }
 }
 
-fn start(arguments: &[&str]) -> Result<TestServer, String> {
-    let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+fn start(arguments: &[&str], store: &[String]) -> Result<TestServer, String> {
+    let arguments = arguments.iter().map(|&argument| argument.to_owned());
+    let arguments = arguments.chain(store.iter().cloned()).collect();
     let options = ServerOptions { binary: Some(server_binary()), arguments, ..ServerOptions::default() };
     TestServer::start_with(&options).map_err(|error| error.to_string())
 }
 
-fn start_development() -> Result<TestServer, String> {
+fn start_development(store: &[String]) -> Result<TestServer, String> {
     let deadline = Instant::now() + PORTS_WAIT_MAX;
     for port in [QUEUE_PORT, TABLE_PORT] {
         while TcpListener::bind(("127.0.0.1", port)).is_err() {
@@ -85,7 +86,8 @@ fn start_development() -> Result<TestServer, String> {
             std::thread::sleep(Duration::from_millis(200));
         }
     }
-    start(&["--queue-port", &QUEUE_PORT.to_string(), "--table-port", &TABLE_PORT.to_string()])
+    let ports = [QUEUE_PORT.to_string(), TABLE_PORT.to_string()];
+    start(&["--queue-port", &ports[0], "--table-port", &ports[1]], store)
 }
 
 /// A port that is free now. The ready file of the server names its plain ports only to the testkit.
