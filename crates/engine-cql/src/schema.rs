@@ -4,6 +4,8 @@
 //! cluster that disagrees with itself. Running it twice changes nothing, and running it on tables that an earlier
 //! program made gives them the settings they lack.
 
+use std::time::Duration;
+
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, Statement};
 
@@ -13,6 +15,8 @@ use crate::settings::{ClusterSettings, CqlSettings};
 /// The version of the tables that this program understands.
 const SCHEMA_VERSION: &str = "1";
 const VERSION: &str = "schema-version";
+/// How long one change of the schema may take.
+const SCHEMA_TIME_MAX: Duration = Duration::from_secs(60);
 /// The table of the servers that are up.
 pub(crate) const MEMBER_TABLE: &str = "member";
 const LEASE_MS: &str = "lease-ms";
@@ -26,7 +30,7 @@ const LEASE_MS: &str = "lease-ms";
 /// apart from the table, so that a table that is there already gets it too.
 ///
 /// `member`: the servers that are up. A server works without it, so it is no part of the version.
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 5] = [
     "CREATE TABLE IF NOT EXISTS about (name text PRIMARY KEY, value text)",
     "CREATE TABLE IF NOT EXISTS row (
        space blob, part blob, key blob,
@@ -37,8 +41,8 @@ const TABLES: [&str; 6] = [
        space blob, shard smallint, part blob, generation bigint,
        PRIMARY KEY ((space, shard), part, generation))",
     "ALTER TABLE directory WITH gc_grace_seconds = 3600",
-    "CREATE TABLE IF NOT EXISTS member (list text, name text, about text, PRIMARY KEY (list, name))",
-    "ALTER TABLE member WITH gc_grace_seconds = 3600",
+    "CREATE TABLE IF NOT EXISTS member (list text, name text, about text, PRIMARY KEY (list, name))
+       WITH gc_grace_seconds = 3600",
 ];
 
 /// Makes the keyspace and its tables, as far as they are not there, and sets what they lack.
@@ -55,10 +59,10 @@ pub async fn init(settings: &CqlSettings, cluster: &ClusterSettings) -> Result<(
         settings.keyspace,
         copies.join(", ")
     );
-    session.query_unpaged(keyspace, ()).await.map_err(ConnectError::failed)?;
+    session.query_unpaged(patiently(keyspace), ()).await.map_err(ConnectError::failed)?;
     session.use_keyspace(&settings.keyspace, false).await.map_err(ConnectError::failed)?;
     for table in TABLES {
-        session.query_unpaged(table, ()).await.map_err(ConnectError::failed)?;
+        session.query_unpaged(patiently(table), ()).await.map_err(ConnectError::failed)?;
     }
     let lease_ms = cluster.lease.as_millis().to_string();
     for (name, value) in [(VERSION, SCHEMA_VERSION), (LEASE_MS, &lease_ms)] {
@@ -68,8 +72,15 @@ pub async fn init(settings: &CqlSettings, cluster: &ClusterSettings) -> Result<(
     check(&session).await.map(|_| ())
 }
 
+/// A statement that changes the schema: all nodes must agree on it, which takes seconds where there are many tables.
+fn patiently(text: impl Into<String>) -> Statement {
+    let mut statement = Statement::new(text);
+    statement.set_request_timeout(Some(SCHEMA_TIME_MAX));
+    statement
+}
+
 /// Checks the version of the tables and gives what was chosen when they were made.
-pub(crate) async fn check(session: &Session) -> Result<std::time::Duration, ConnectError> {
+pub(crate) async fn check(session: &Session) -> Result<Duration, ConnectError> {
     let version = about(session, VERSION).await?;
     if version.as_deref() != Some(SCHEMA_VERSION) {
         return Err(ConnectError::Refused(format!(
@@ -80,7 +91,7 @@ pub(crate) async fn check(session: &Session) -> Result<std::time::Duration, Conn
     let lease = about(session, LEASE_MS).await?;
     let lease = lease.and_then(|lease| lease.parse().ok()).filter(|lease| *lease > 0);
     let lease = lease.ok_or_else(|| ConnectError::Refused("the tables do not tell the lease".to_owned()))?;
-    Ok(std::time::Duration::from_millis(lease))
+    Ok(Duration::from_millis(lease))
 }
 
 async fn about(session: &Session, name: &str) -> Result<Option<String>, ConnectError> {

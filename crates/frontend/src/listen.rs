@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +30,10 @@ pub type Shutdown = watch::Receiver<bool>;
 
 /// How long to wait after an accept failed, for want of file descriptors for example.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// How long other servers on the store are still answered after the server is told to stop. By then they have heard of
+/// it; one that is just sending a write when its connection is closed could not know what became of it.
+const LINGER_TIME: Duration = Duration::from_secs(3);
 
 /// Waits until the server is told to stop.
 async fn stopped(shutdown: &mut Shutdown) {
@@ -131,10 +136,17 @@ impl Frontend {
         // Tables keep no metadata, so nothing is picked up for them.
         let spelling = (origin.service != StorageService::Table).then(Spelling::default);
         let stream = Spelled::new(Paced::new(stream, turn.clone(), pace), spelling.clone());
+        let is_of_server = AtomicBool::new(false);
         let service = service_fn(|request: http::Request<Incoming>| async {
             turn.begin();
             let names = spelling.as_ref().map(Spelling::take).unwrap_or_default();
-            let response = self.respond(request, origin, names).await;
+            let response = match self.pipeline.answer_knock(request.headers()) {
+                Some(answer) => {
+                    is_of_server.store(true, Ordering::Relaxed);
+                    answer
+                }
+                None => self.respond(request, origin, names).await,
+            };
             turn.end();
             Ok::<_, Infallible>(response)
         });
@@ -148,8 +160,15 @@ impl Frontend {
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = stopped(&mut shutdown) => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+                let is_of_server = is_of_server.load(Ordering::Relaxed);
+                let linger_time = if is_of_server { LINGER_TIME } else { Duration::ZERO };
+                match tokio::time::timeout(linger_time, connection.as_mut()).await {
+                    Ok(ended) => ended,
+                    Err(_) => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                }
             }
         };
         if let Err(error) = ended {
@@ -163,9 +182,6 @@ impl Frontend {
         origin: Origin,
         spelled_names: Vec<String>,
     ) -> http::Response<Full<Bytes>> {
-        if let Some(answer) = self.pipeline.answer_knock(request.headers()) {
-            return answer;
-        }
         let admits = |head: &Received<'_>| self.pipeline.admits(head);
         let mut received = receive(request, origin, &self.settings, &self.budget, admits).await;
         received.spelled_names = spelled_names;
