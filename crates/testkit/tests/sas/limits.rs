@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use tavola_auth::{Account, AccountSas, ServiceSas, StorageService, sign_account_sas, sign_service_sas};
 use tavola_testkit::{ServerOptions, TestServer, workspace_root};
@@ -40,7 +41,9 @@ fn start_with_tls() -> (TestServer, String, tempfile::TempDir) {
 fn read_over_tls(url: &str, certificate: &[u8]) -> u16 {
     let certificate = ureq::tls::Certificate::from_pem(certificate).unwrap();
     let roots = ureq::tls::RootCerts::new_with_certs(&[certificate]);
-    let tls = ureq::tls::TlsConfig::builder().root_certs(roots).build();
+    let provider = Arc::new(tokio_rustls::rustls::crypto::aws_lc_rs::default_provider());
+    let tls = ureq::tls::TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
+    let tls = tls.root_certs(roots).build();
     let agent = ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).build().new_agent();
     let response = agent.get(url).header("x-ms-version", "2019-02-02").call().unwrap();
     response.status().as_u16()
