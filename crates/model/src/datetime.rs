@@ -13,6 +13,10 @@ const TICKS_PER_SECOND: u64 = 10_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 /// Days from 0001-01-01 to 1970-01-01.
 const UNIX_EPOCH_DAYS: u64 = 719_162;
+/// Days of 400 years, after which the calendar repeats itself.
+const DAYS_PER_ERA: u64 = 146_097;
+/// Days from 0000-03-01 to 0001-01-01.
+const DAYS_BEFORE_YEAR_1: u64 = 306;
 
 impl DateTime {
     /// 0001-01-01T00:00:00Z.
@@ -77,21 +81,15 @@ impl DateTime {
 
     /// Year, month and day.
     pub fn date(self) -> (u32, u32, u32) {
-        let days = self.0 / (SECONDS_PER_DAY * TICKS_PER_SECOND);
-        let era_400 = days / 146_097;
-        let mut rest = days % 146_097;
-        let century = (rest / 36_524).min(3);
-        rest -= century * 36_524;
-        let era_4 = rest / 1461;
-        rest %= 1461;
-        let year_in_4 = (rest / 365).min(3);
-        rest -= year_in_4 * 365;
-        let year = narrow(era_400 * 400 + century * 100 + era_4 * 4 + year_in_4 + 1);
-        let mut month = 1;
-        while month < 12 && days_before_month(year, month + 1) <= rest {
-            month += 1;
-        }
-        (year, month, narrow(rest - days_before_month(year, month)) + 1)
+        // Counted from a first of March, so that the leap day is the last of its year and 153 days are five months.
+        let days = self.0 / (SECONDS_PER_DAY * TICKS_PER_SECOND) + DAYS_BEFORE_YEAR_1;
+        let (era, day_of_era) = (days / DAYS_PER_ERA, narrow(days % DAYS_PER_ERA));
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let months_since_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * months_since_march + 2) / 5 + 1;
+        let month = if months_since_march < 10 { months_since_march + 3 } else { months_since_march - 9 };
+        (narrow(era) * 400 + year_of_era + u32::from(month <= 2), month, day)
     }
 
     /// Hour, minute, second and 100 ns ticks of the second.
@@ -148,22 +146,25 @@ impl DateTime {
         }
     }
 
-    /// Reads an RFC 1123 date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+    /// Reads an RFC 1123 date such as `Sun, 06 Nov 1994 08:49:37 GMT`; the day may have one digit.
     pub fn parse_rfc1123(text: &str) -> Option<Self> {
-        let rest = text.trim();
-        let (weekday, rest) = rest.split_once(", ")?;
-        if !WEEKDAYS.contains(&weekday) {
-            return None;
-        }
-        let mut parts = rest.split(' ');
-        let day = parts.next().filter(|d| d.len() <= 2)?.parse().ok()?;
-        let month_name = parts.next()?;
-        let month = MONTHS.iter().position(|m| *m == month_name)?;
-        let year = parts.next().filter(|y| y.len() == 4)?.parse().ok()?;
-        let mut clock = parts.next()?.split(':');
-        let mut next = || clock.next().filter(|t| t.len() == 2).and_then(|t| t.parse::<u32>().ok());
-        let (hour, minute, second) = (next()?, next()?, next()?);
-        if clock.next().is_some() || !matches!(parts.next()?, "GMT" | "UTC") || parts.next().is_some() {
+        let mut rest = text.trim().as_bytes();
+        take_name(&mut rest, &WEEKDAYS)?;
+        take_byte(&mut rest, b',')?;
+        take_byte(&mut rest, b' ')?;
+        let day_digits = if rest.get(1) == Some(&b' ') { 1 } else { 2 };
+        let day = take_digits(&mut rest, day_digits)?;
+        take_byte(&mut rest, b' ')?;
+        let month = take_name(&mut rest, &MONTHS)?;
+        take_byte(&mut rest, b' ')?;
+        let year = take_digits(&mut rest, 4)?;
+        take_byte(&mut rest, b' ')?;
+        let hour = take_digits(&mut rest, 2)?;
+        take_byte(&mut rest, b':')?;
+        let minute = take_digits(&mut rest, 2)?;
+        take_byte(&mut rest, b':')?;
+        let second = take_digits(&mut rest, 2)?;
+        if rest != b" GMT" && rest != b" UTC" {
             return None;
         }
         Self::from_parts((year, u32::try_from(month).ok()? + 1, day), (hour, minute, second), 0)
@@ -202,17 +203,18 @@ impl DateTime {
     pub fn write_trimmed(self, colon: &str, out: &mut Vec<u8>) {
         let (year, month, day) = self.date();
         let (hour, minute, second, mut fraction) = self.time_of_day();
-        push_digits(out, year, 4);
-        out.push(b'-');
-        push_digits(out, month, 2);
-        out.push(b'-');
-        push_digits(out, day, 2);
+        out.extend_from_slice(&two_digits(year / 100));
+        out.extend_from_slice(&two_digits(year % 100));
+        for part in [month, day] {
+            let [tens, ones] = two_digits(part);
+            out.extend_from_slice(&[b'-', tens, ones]);
+        }
         out.push(b'T');
-        push_digits(out, hour, 2);
-        out.extend_from_slice(colon.as_bytes());
-        push_digits(out, minute, 2);
-        out.extend_from_slice(colon.as_bytes());
-        push_digits(out, second, 2);
+        out.extend_from_slice(&two_digits(hour));
+        for part in [minute, second] {
+            out.extend_from_slice(colon.as_bytes());
+            out.extend_from_slice(&two_digits(part));
+        }
         if fraction > 0 {
             let mut digits = 7;
             while fraction.is_multiple_of(10) {
@@ -295,6 +297,19 @@ fn take_fraction(rest: &mut &[u8]) -> Option<u32> {
     let value = take_digits(&mut digits, kept)?;
     *rest = &rest[count..];
     Some(value * 10u32.pow(7 - u32::try_from(kept).ok()?))
+}
+
+/// Takes one of some names of three letters; gives its place among them.
+fn take_name(rest: &mut &[u8], names: &[&str]) -> Option<usize> {
+    let (name, after) = rest.split_at_checked(3)?;
+    *rest = after;
+    names.iter().position(|known| known.as_bytes() == name)
+}
+
+/// A number below 100.
+fn two_digits(value: u32) -> [u8; 2] {
+    let digit = |value: u32| b'0' + u8::try_from(value % 10).expect("a digit");
+    [digit(value / 10), digit(value)]
 }
 
 fn push_digits(out: &mut Vec<u8>, mut value: u32, count: usize) {

@@ -51,7 +51,9 @@ pub use name::{AccountName, TableName};
 pub use outcome::{
     EntityPage, Outcome, PlanKind, PlanReport, PreflightAllowed, ServiceStats, TablePage, WriteOutcome,
 };
-pub use properties::{Properties, PropertiesBuilder, Property, validate_property_name};
+pub use properties::{
+    Properties, PropertiesBuilder, Property, StoredProperty, StoredValue, validate_property_name,
+};
 pub use queue::{Message, MessageHold, MessageId, Metadata, PopReceipt, QueueName};
 pub use queue_command::{
     GetMessages, ListQueues, ListedQueue, MessageRef, PeekMessages, PutMessage, QueueCommand, QueueOutcome,

@@ -23,6 +23,8 @@ const VERSION: u8 = 1;
 const HEADER_LEN: usize = 4;
 const END_LEN: usize = 4;
 const RECORD_HEAD_LEN: usize = 3;
+/// The type of a string in a record.
+const TEXT_CODE: u8 = 8;
 
 /// The custom properties of one entity, packed.
 #[derive(Clone, PartialEq, Eq)]
@@ -37,6 +39,37 @@ pub struct Property<'a> {
     pub name: &'a str,
     /// Its value.
     pub value: EdmValue<'a>,
+}
+
+/// One property as it is stored: for writers that look at every byte of a text anyway, so that it need not be
+/// read as UTF-8 once more.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredProperty<'a> {
+    /// Its name, in UTF-8.
+    pub name: &'a [u8],
+    /// Its value.
+    pub value: StoredValue<'a>,
+}
+
+/// The value of a stored property.
+#[derive(Clone, Copy, Debug)]
+pub enum StoredValue<'a> {
+    /// A string, in UTF-8.
+    Text(&'a [u8]),
+    /// A value of another type.
+    Other(EdmValue<'a>),
+}
+
+impl<'a> StoredProperty<'a> {
+    /// The property with its texts read.
+    pub fn read(self) -> Property<'a> {
+        let text = |bytes| std::str::from_utf8(bytes).expect("checked when the properties were made");
+        let value = match self.value {
+            StoredValue::Text(bytes) => EdmValue::String(text(bytes)),
+            StoredValue::Other(value) => value,
+        };
+        Property { name: text(self.name), value }
+    }
 }
 
 impl Properties {
@@ -68,10 +101,15 @@ impl Properties {
 
     /// The properties in stored order.
     pub fn iter(&self) -> impl Iterator<Item = Property<'_>> {
-        let records = self.records();
+        self.stored().map(StoredProperty::read)
+    }
+
+    /// The properties in stored order, as they are stored.
+    pub fn stored(&self) -> impl Iterator<Item = StoredProperty<'_>> {
+        let (ends, records) = self.bytes[HEADER_LEN..].split_at(self.len() * END_LEN);
         let mut start = 0;
-        (0..self.len()).map(move |place| {
-            let end = self.end(place);
+        ends.chunks_exact(END_LEN).map(move |end| {
+            let end = u32::from_le_bytes(end.try_into().expect("four bytes")) as usize;
             let record = &records[start..end];
             start = end;
             read_record(record).expect("checked when made")
@@ -300,7 +338,7 @@ fn type_code(edm_type: EdmType) -> u8 {
         EdmType::Guid => 5,
         EdmType::Int32 => 6,
         EdmType::Int64 => 7,
-        EdmType::String => 8,
+        EdmType::String => TEXT_CODE,
     }
 }
 
@@ -310,13 +348,22 @@ fn record_name(record: &[u8]) -> Option<&[u8]> {
 }
 
 fn record_is_well_formed(record: &[u8]) -> bool {
-    read_record(record).is_some()
+    // Nearly all text is ASCII, which is quicker to tell than UTF-8.
+    let is_text = |bytes: &[u8]| bytes.is_ascii() || std::str::from_utf8(bytes).is_ok();
+    read_record(record).is_some_and(|property| {
+        is_text(property.name) && !matches!(property.value, StoredValue::Text(bytes) if !is_text(bytes))
+    })
 }
 
-fn read_record(record: &[u8]) -> Option<Property<'_>> {
-    let name = std::str::from_utf8(record_name(record)?).ok()?;
-    let value = read_value(record[0], &record[RECORD_HEAD_LEN + name.len()..])?;
-    Some(Property { name, value })
+/// A record in its parts; whether its texts are UTF-8 is not looked at.
+fn read_record(record: &[u8]) -> Option<StoredProperty<'_>> {
+    let name = record_name(record)?;
+    let value = &record[RECORD_HEAD_LEN + name.len()..];
+    let value = match record[0] {
+        TEXT_CODE => StoredValue::Text(value),
+        code => StoredValue::Other(read_value(code, value)?),
+    };
+    Some(StoredProperty { name, value })
 }
 
 fn read_value(code: u8, bytes: &[u8]) -> Option<EdmValue<'_>> {
@@ -332,7 +379,7 @@ fn read_value(code: u8, bytes: &[u8]) -> Option<EdmValue<'_>> {
         5 => EdmValue::Guid(Guid(bytes.try_into().ok()?)),
         6 => EdmValue::Int32(i32::from_le_bytes(bytes.try_into().ok()?)),
         7 => EdmValue::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
-        8 => EdmValue::String(std::str::from_utf8(bytes).ok()?),
+        TEXT_CODE => EdmValue::String(std::str::from_utf8(bytes).ok()?),
         _ => return None,
     })
 }

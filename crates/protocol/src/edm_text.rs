@@ -98,6 +98,15 @@ pub fn write_double(number: f64, out: &mut Vec<u8>) {
         out.push(b'0');
         return;
     }
+    let mut buffer = zmij::Buffer::new();
+    if let Some(text) = plain_digits(number, buffer.format_finite(number)) {
+        return out.extend_from_slice(text.as_bytes());
+    }
+    write_scientific(number, out);
+}
+
+/// The long way: digits and exponent apart, and put together again.
+fn write_scientific(number: f64, out: &mut Vec<u8>) {
     let (scientific, precision) = round_trip_digits(number);
     let (mantissa, exponent) = scientific.split_once('e').expect("the e format has an exponent");
     let exponent: i32 = exponent.parse().expect("the e format has a numeric exponent");
@@ -132,6 +141,16 @@ pub fn write_double(number: f64, out: &mut Vec<u8>) {
             out.extend_from_slice(&digits.as_bytes()[whole..]);
         }
     }
+}
+
+/// The shortest text that reads back as the number, where "R" writes the same: neither an exponent nor more than
+/// 15 digits.
+fn plain_digits(number: f64, shortest: &str) -> Option<&str> {
+    let is_in_range = (1e-4..1e15).contains(&number.abs());
+    let text = shortest.strip_suffix(".0").unwrap_or(shortest);
+    let digits = text.trim_start_matches(['-', '0', '.']);
+    let count = digits.len() - usize::from(digits.contains('.'));
+    (is_in_range && count <= 15).then_some(text)
 }
 
 /// The number in scientific form with the digits that "R" takes, and how many those can be.
@@ -183,6 +202,27 @@ mod tests {
         check(-0.5, "-0.5");
         check(-0.0, "0");
         check(0.1 + 0.2, "0.30000000000000004");
+    }
+
+    #[test]
+    fn the_quick_way_writes_what_the_long_way_writes() {
+        let mut random = 0x9E37_79B9_7F4A_7C15u64;
+        for round in 0..200_000u32 {
+            random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            let number = match round % 4 {
+                0 => f64::from(round) / 8.0,
+                1 => f64::from(round).mul_add(0.01, -700.0),
+                2 => f64::from_bits(random),
+                _ => f64::from(u32::try_from(random >> 40).unwrap()) * 1e-9,
+            };
+            if !number.is_normal() {
+                continue;
+            }
+            let (mut quick, mut long) = (Vec::new(), Vec::new());
+            write_double(number, &mut quick);
+            write_scientific(number, &mut long);
+            assert_eq!(quick, long, "{number:e}");
+        }
     }
 
     #[test]

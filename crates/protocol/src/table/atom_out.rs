@@ -124,9 +124,10 @@ fn write_entity(
     if select.wants("Timestamp") {
         write_property("Timestamp", EdmValue::DateTime(entity.timestamp), out);
     }
-    for property in select.chosen(entity) {
+    select.each_chosen(entity, |property| {
+        let property = property.read();
         write_property(property.name, property.value, out);
-    }
+    });
     for name in select.missing(entity) {
         out.push_str("<d:");
         escape(name, out);

@@ -1,7 +1,7 @@
 //! Tables and entities as JSON, at three metadata levels, byte for byte as the service writes them: compact,
 //! everything beyond ASCII as `\uXXXX`, an annotation right before the property it speaks of.
 
-use tavola_model::{DateTime, EdmType, EdmValue, Etag, StoredEntity, TableName};
+use tavola_model::{DateTime, EdmType, EdmValue, Etag, StoredEntity, StoredProperty, StoredValue, TableName};
 
 use crate::edm_text;
 use crate::reply::{Metadata, Reply};
@@ -151,10 +151,10 @@ fn entity_members(
         write_timestamp(level, entity.timestamp, out);
         out.push(b',');
     }
-    for property in select.chosen(entity) {
-        write_property(level, property.name, property.value, out);
+    select.each_chosen(entity, |property| {
+        write_property(level, property, out);
         out.push(b',');
-    }
+    });
     for name in select.missing(entity) {
         write_string(name, out);
         out.extend_from_slice(b":null,");
@@ -179,16 +179,22 @@ fn write_timestamp(level: Metadata, timestamp: DateTime, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-fn write_property(level: Metadata, name: &str, value: EdmValue<'_>, out: &mut Vec<u8>) {
-    if level != Metadata::None && needs_annotation(value) {
-        write_name(name, "@odata.type", out);
+fn write_property(level: Metadata, property: StoredProperty<'_>, out: &mut Vec<u8>) {
+    if let StoredValue::Other(value) = property.value
+        && level != Metadata::None
+        && needs_annotation(value)
+    {
+        write_name(property.name, b"@odata.type", out);
         out.extend_from_slice(b":\"");
         out.extend_from_slice(value.edm_type().as_str().as_bytes());
         out.extend_from_slice(b"\",");
     }
-    write_name(name, "", out);
+    write_name(property.name, b"", out);
     out.push(b':');
-    write_value(value, out);
+    match property.value {
+        StoredValue::Text(text) => write_text(text, out),
+        StoredValue::Other(value) => write_value(value, out),
+    }
 }
 
 /// Types that JSON cannot tell by itself.
@@ -219,10 +225,10 @@ fn write_value(value: EdmValue<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(&guid.to_ascii());
             out.push(b'"');
         }
-        EdmValue::Int32(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        EdmValue::Int32(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
         EdmValue::Int64(number) => {
             out.push(b'"');
-            out.extend_from_slice(number.to_string().as_bytes());
+            out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
             out.push(b'"');
         }
         EdmValue::String(text) => write_string(text, out),
@@ -244,28 +250,30 @@ fn write_double(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-fn write_name(name: &str, suffix: &str, out: &mut Vec<u8>) {
+fn write_name(name: &[u8], suffix: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     write_escaped(name, out);
-    out.extend_from_slice(suffix.as_bytes());
+    out.extend_from_slice(suffix);
     out.push(b'"');
 }
 
 /// A JSON string.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
+    write_text(text.as_bytes(), out);
+}
+
+fn write_text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     write_escaped(text, out);
     out.push(b'"');
 }
 
-fn write_escaped(text: &str, out: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
-    // Whole chunks without an early exit, so that the test runs on many bytes at once.
-    let is_plain = |byte: &u8| (0x20..0x80).contains(byte) & (*byte != b'"') & (*byte != b'\\');
-    if bytes.chunks(64).all(|chunk| chunk.iter().fold(true, |plain, byte| plain & is_plain(byte))) {
-        out.extend_from_slice(bytes);
-        return;
+/// Writes UTF-8 text without its quotes.
+fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
+    if is_plain(text) {
+        return out.extend_from_slice(text);
     }
+    let text = std::str::from_utf8(text).expect("stored text was checked when it was read");
     for character in text.chars() {
         match character {
             '"' => out.extend_from_slice(b"\\\""),
@@ -285,6 +293,21 @@ fn write_escaped(text: &str, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether text stands in JSON as it is: ASCII without controls, quotes and backslashes. Eight bytes at a time: the
+/// top bit of each byte of a sum below says whether that byte is one of those.
+fn is_plain(text: &[u8]) -> bool {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const TOPS: u64 = ONES << 7;
+    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word;
+    let equals = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let special = |word: u64| (word | below(word, 0x20) | equals(word, b'"') | equals(word, b'\\')) & TOPS;
+    let (words, rest) = text.as_chunks::<8>();
+    let mut last = [b' '; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let found = words.iter().fold(0, |found, word| found | special(u64::from_le_bytes(*word)));
+    found | special(u64::from_le_bytes(last)) == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,6 +323,22 @@ mod tests {
         check_string("plain /'<>&+\u{7F}", "\"plain /'<>&+\u{7F}\"");
         check_string("\u{e9}\u{1F600}", "\"\\u00e9\\ud83d\\ude00\"");
         check_string("a\"\\\n\r\t\u{8}\u{c}\u{1}", "\"a\\\"\\\\\\n\\r\\t\\b\\f\\u0001\"");
+    }
+
+    #[test]
+    fn a_single_special_byte_is_found_wherever_it_is() {
+        for length in 0..40 {
+            let plain = vec![b'~'; length];
+            assert!(is_plain(&plain), "{length}");
+            for place in 0..length {
+                for byte in 0..=u8::MAX {
+                    let mut text = plain.clone();
+                    text[place] = byte;
+                    let expected = (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\';
+                    assert_eq!(is_plain(&text), expected, "{byte} at {place} of {length}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `$select`: which properties a client wants to see. A matter of writing only; the query is the same.
 
-use tavola_model::{Property, StoredEntity};
+use tavola_model::{StoredEntity, StoredProperty};
 
 /// The names asked for and the text they were asked with, which the context URL repeats.
 #[derive(Clone, Debug, Default)]
@@ -17,16 +17,14 @@ impl Select {
         self.names.as_ref().is_none_or(|names| names.iter().any(|wanted| wanted == name))
     }
 
-    /// The properties to write: all in stored order, or the chosen ones by name, as the service projects them.
-    pub fn chosen<'a>(&self, entity: &'a StoredEntity) -> impl Iterator<Item = Property<'a>> + use<'a> {
-        let chosen = self.names.as_ref().map(|_| {
-            let mut list: Vec<_> =
-                entity.properties.iter().filter(|property| self.wants(property.name)).collect();
-            list.sort_by(|left, right| left.name.cmp(right.name));
-            list
-        });
-        let all = chosen.is_none().then(|| entity.properties.iter()).into_iter().flatten();
-        chosen.into_iter().flatten().chain(all)
+    /// Gives the properties to write: all in stored order, or the chosen ones by name, as the service projects them.
+    pub fn each_chosen<'a>(&self, entity: &'a StoredEntity, mut write: impl FnMut(StoredProperty<'a>)) {
+        let Some(names) = &self.names else { return entity.properties.stored().for_each(write) };
+        let is_wanted =
+            |property: &StoredProperty<'_>| names.iter().any(|name| name.as_bytes() == property.name);
+        let mut chosen: Vec<_> = entity.properties.stored().filter(is_wanted).collect();
+        chosen.sort_by_key(|property| property.name);
+        chosen.into_iter().for_each(&mut write);
     }
 
     /// Names asked for that the entity lacks, in the order asked: written as nulls.
