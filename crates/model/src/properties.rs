@@ -251,6 +251,11 @@ impl PropertiesBuilder {
         Self::default()
     }
 
+    /// With nothing in it, and room for so many properties of so many bytes.
+    pub fn with_capacity(count: usize, bytes: usize) -> Self {
+        Self { ends: Vec::with_capacity(count), records: Vec::with_capacity(bytes) }
+    }
+
     /// Adds a property after checking its name, its size, and that neither name nor number is too much.
     pub fn push(&mut self, name: &str, value: EdmValue<'_>) -> Result<(), ServiceError> {
         validate_property_name(name)?;
@@ -318,6 +323,10 @@ impl PropertiesBuilder {
 pub fn validate_property_name(name: &str) -> Result<(), ServiceError> {
     if utf16_len(name) > PROPERTY_NAME_UNITS_MAX {
         return Err(ErrorCode::PropertyNameTooLong.into());
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if name.bytes().all(is_plain) && name.as_bytes().first().is_some_and(|first| !first.is_ascii_digit()) {
+        return Ok(());
     }
     let mut characters = name.chars();
     let starts_well = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_');

@@ -1,5 +1,7 @@
 //! An outcome or an error to the response that carries it.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use tavola_model::{
     DateTime, EntityPage, ErrorCode, Guid, Outcome, PlanReport, PreflightAllowed, ServiceError, StoredEntity,
@@ -97,9 +99,7 @@ fn tables(reply: &Reply, page: &TablePage, now: DateTime) -> Response {
             json_out::tables(reply, level, &page.tables, &mut body);
             odata(StatusCode::OK, json_type(level), body)
         }
-        Format::Atom => {
-            odata(StatusCode::OK, ATOM_FEED.into(), atom_out::tables(reply, &page.tables, now).into())
-        }
+        Format::Atom => odata(StatusCode::OK, ATOM_FEED, atom_out::tables(reply, &page.tables, now).into()),
     };
     if let Some(next) = &page.next {
         // The real token also carries the creation time; here a fixed one, since names are unique at any time.
@@ -122,14 +122,14 @@ fn table_created(reply: &Reply, table: &TableName, now: DateTime) -> Response {
     with_preference(response, reply)
 }
 
-fn table_body(reply: &Reply, table: &TableName, now: DateTime) -> (Vec<u8>, String) {
+fn table_body(reply: &Reply, table: &TableName, now: DateTime) -> (Vec<u8>, &'static str) {
     match reply.format {
         Format::Json(level) => {
             let mut body = Vec::with_capacity(256);
             json_out::table(reply, level, table, &mut body);
             (body, json_type(level))
         }
-        Format::Atom => (atom_out::table(reply, table, now).into(), ATOM_ENTRY.into()),
+        Format::Atom => (atom_out::table(reply, table, now).into(), ATOM_ENTRY),
     }
 }
 
@@ -144,7 +144,7 @@ fn entities(reply: &Reply, form: &Form, page: &EntityPage, now: DateTime) -> Res
         }
         Format::Atom => {
             let body = atom_out::entities(reply, table, &page.entities, &form.select, now);
-            odata(StatusCode::OK, ATOM_FEED.into(), body.into())
+            odata(StatusCode::OK, ATOM_FEED, body.into())
         }
     };
     if let Some(next) = &page.next {
@@ -184,7 +184,7 @@ fn entity_written(reply: &Reply, form: &Form, outcome: &WriteOutcome, now: DateT
     }
 }
 
-fn entity_body(reply: &Reply, form: &Form, entity: &StoredEntity, now: DateTime) -> (Vec<u8>, String) {
+fn entity_body(reply: &Reply, form: &Form, entity: &StoredEntity, now: DateTime) -> (Vec<u8>, &'static str) {
     let table = form_table(form);
     match reply.format {
         Format::Json(level) => {
@@ -192,7 +192,7 @@ fn entity_body(reply: &Reply, form: &Form, entity: &StoredEntity, now: DateTime)
             json_out::entity(reply, level, table, entity, &form.select, &mut body);
             (body, json_type(level))
         }
-        Format::Atom => (atom_out::entity(reply, table, entity, &form.select, now).into(), ATOM_ENTRY.into()),
+        Format::Atom => (atom_out::entity(reply, table, entity, &form.select, now).into(), ATOM_ENTRY),
     }
 }
 
@@ -206,8 +206,8 @@ fn in_batch(reply: &Reply, form: &Form, response: Response, ids: [Guid; 2]) -> R
 
 pub(crate) fn preflight(allowed: &PreflightAllowed) -> Response {
     let mut response = Response::empty(StatusCode::OK)
-        .with("Access-Control-Allow-Origin", &*allowed.origin)
-        .with("Access-Control-Allow-Methods", &*allowed.method);
+        .with("Access-Control-Allow-Origin", allowed.origin.clone())
+        .with("Access-Control-Allow-Methods", allowed.method.clone());
     if !allowed.headers.is_empty() {
         response = response.with("Access-Control-Allow-Headers", allowed.headers.join(","));
     }
@@ -311,23 +311,23 @@ pub(crate) fn finish(
         Sender::Gateway => GATEWAY_SERVER,
         Sender::Service(name) => name,
     };
-    headers.push(("Server", server.to_owned()));
-    headers.push(("x-ms-request-id", reply.request_id.clone()));
+    headers.push(("Server", server.into()));
+    headers.push(("x-ms-request-id", reply.request_id.clone().into()));
     if let Some(id) = &reply.client_request_id {
-        headers.push(("x-ms-client-request-id", id.clone()));
+        headers.push(("x-ms-client-request-id", id.clone().into()));
     }
     if let Sender::Service(_) = sender {
-        headers.push(("x-ms-version", reply.version.as_str().to_owned()));
+        headers.push(("x-ms-version", reply.version.as_str().to_owned().into()));
     }
-    headers.push(("Date", now.to_rfc1123()));
+    headers.push(("Date", now.to_rfc1123().into()));
     if let Some(cors) = cors {
         let exposed = exposed_headers(headers, cors);
-        headers.push(("Access-Control-Allow-Origin", cors.allow_origin.clone()));
+        headers.push(("Access-Control-Allow-Origin", cors.allow_origin.clone().into()));
         if !exposed.is_empty() {
-            headers.push(("Access-Control-Expose-Headers", exposed));
+            headers.push(("Access-Control-Expose-Headers", exposed.into()));
         }
         if cors.allow_origin != "*" {
-            headers.push(("Vary", "Origin".to_owned()));
+            headers.push(("Vary", "Origin".into()));
         }
     }
     if reply.head_only {
@@ -336,7 +336,7 @@ pub(crate) fn finish(
 }
 
 /// The names a script may read: those of the rule, with `*` spelled out.
-fn exposed_headers(headers: &[(&'static str, String)], cors: &CorsHeaders) -> String {
+fn exposed_headers(headers: &[(&'static str, Cow<'static, str>)], cors: &CorsHeaders) -> String {
     if cors.expose_headers.iter().any(|name| name == "*") {
         let present: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
         return format!("{},Content-Length,Transfer-Encoding", present.join(","));
@@ -347,11 +347,15 @@ fn exposed_headers(headers: &[(&'static str, String)], cors: &CorsHeaders) -> St
 const ATOM_ENTRY: &str = "application/atom+xml;type=entry;charset=utf-8";
 const ATOM_FEED: &str = "application/atom+xml;type=feed;charset=utf-8";
 
-fn json_type(level: Metadata) -> String {
-    format!("application/json;odata={};streaming=true;charset=utf-8", level.as_str())
+fn json_type(level: Metadata) -> &'static str {
+    match level {
+        Metadata::None => "application/json;odata=nometadata;streaming=true;charset=utf-8",
+        Metadata::Minimal => "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+        Metadata::Full => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+    }
 }
 
-fn odata(status: StatusCode, content_type: String, body: Vec<u8>) -> Response {
+fn odata(status: StatusCode, content_type: impl Into<Cow<'static, str>>, body: Vec<u8>) -> Response {
     let response = guarded(Response::empty(status)).with("Content-Type", content_type);
     Response { body: body.into(), ..response }
 }

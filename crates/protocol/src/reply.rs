@@ -196,33 +196,29 @@ pub(crate) fn negotiate(format: Option<&str>, accept: Option<&str>) -> Result<Fo
 }
 
 fn media_range(range: &str) -> Option<Format> {
+    const ATOM: [&str; 5] = ["*/*", "application/*", "application/atom+xml", "application/xml", "text/xml"];
     let mut parts = range.split(';').map(str::trim);
-    let media = parts.next()?.to_ascii_lowercase();
-    match media.as_str() {
-        "application/json" => {
-            let level = parts.find_map(|parameter| parameter.strip_prefix("odata="));
-            Some(Format::Json(match level {
-                Some("nometadata") => Metadata::None,
-                Some("fullmetadata") => Metadata::Full,
-                _ => Metadata::Minimal,
-            }))
-        }
-        "*/*" | "application/*" | "application/atom+xml" | "application/xml" | "text/xml" => {
-            Some(Format::Atom)
-        }
-        _ => None,
+    let media = parts.next()?;
+    if media.eq_ignore_ascii_case("application/json") {
+        let level = parts.find_map(|parameter| parameter.strip_prefix("odata="));
+        return Some(Format::Json(match level {
+            Some("nometadata") => Metadata::None,
+            Some("fullmetadata") => Metadata::Full,
+            _ => Metadata::Minimal,
+        }));
     }
+    ATOM.iter().any(|known| media.eq_ignore_ascii_case(known)).then_some(Format::Atom)
 }
 
 fn base_url(headers: &HeaderMap, address: Option<&Address<'_>>, secure: bool) -> String {
-    let scheme = if secure { "https" } else { "http" };
+    let scheme = if secure { "https://" } else { "http://" };
     let host = text(headers, header::HOST).unwrap_or("localhost");
     match address {
+        // Links lead to the primary, where what they name can also be written.
         Some(address) if address.style == AddressStyle::Path => {
-            // Links lead to the primary, where what they name can also be written.
-            format!("{scheme}://{host}/{}/", address.account)
+            [scheme, host, "/", address.account.as_str(), "/"].concat()
         }
-        _ => format!("{scheme}://{host}/"),
+        _ => [scheme, host, "/"].concat(),
     }
 }
 

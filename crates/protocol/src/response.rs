@@ -1,5 +1,7 @@
 //! An answer as the frontend sends it: header names in the case of the real service.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::StatusCode;
 
@@ -9,7 +11,7 @@ pub struct Response {
     /// The status line.
     pub status: StatusCode,
     /// Headers in the order and case in which they are written.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(&'static str, Cow<'static, str>)>,
     /// Further headers, whose names clients have chosen: metadata.
     pub metadata: Vec<(String, String)>,
     /// The whole body.
@@ -24,13 +26,13 @@ impl Response {
 
     /// Adds a header.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
     /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_ref())
     }
 }

@@ -26,7 +26,8 @@ pub fn table_name(body: &[u8]) -> Result<String, ServiceError> {
 pub fn entity(body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
     let members = read_members(body)?;
     let types = annotated_types(&members)?;
-    let mut entity = EntityBody::new(PropertiesBuilder::new());
+    // Names and values are a little shorter here than in their JSON text.
+    let mut entity = EntityBody::new(PropertiesBuilder::with_capacity(members.len(), body.len()));
     for (name, member) in &members {
         let is_system = name.starts_with("odata.") || name.contains('@') || name == "Timestamp";
         if is_system || matches!(member, Member::Null) {

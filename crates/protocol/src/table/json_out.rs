@@ -103,7 +103,7 @@ pub fn entity(
 
 /// `{base}$metadata#t/@Element&$select=a,%20b`: the option is repeated as it was given, spaces encoded.
 fn context_url(reply: &Reply, table: &TableName, element: &str, select: &Select) -> String {
-    let mut url = format!("{}$metadata#{table}{element}", reply.base);
+    let mut url = [&reply.base, "$metadata#", table.as_str(), element].concat();
     if let Some(text) = &select.text {
         url.push_str("&$select=");
         url.push_str(&text.trim().replace(' ', "%20"));
