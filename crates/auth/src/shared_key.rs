@@ -4,11 +4,14 @@
 //! (<https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key>). The path is signed as it
 //! is on the wire, percent-encoding included, so nothing here decodes it.
 
-use http::{HeaderMap, Method};
+use http::header::{self, AsHeaderName};
+use http::{HeaderMap, HeaderName, Method};
 use tavola_model::AccountName;
 
 use crate::StorageService;
 use crate::query::parse_query;
+
+static X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
 
 /// How a request is signed with an account key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,14 +112,14 @@ fn lite_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<Strin
 
 /// The date that counts, `x-ms-date` before `Date`; empty if neither is there, `None` if it is not text.
 pub(crate) fn date(headers: &HeaderMap) -> Option<&str> {
-    match headers.get("x-ms-date") {
+    match headers.get(&X_MS_DATE) {
         Some(value) => value.to_str().ok(),
-        None => header(headers, "date"),
+        None => header(headers, header::DATE),
     }
 }
 
 fn date_unless_x_ms_date(headers: &HeaderMap) -> Option<&str> {
-    if headers.contains_key("x-ms-date") { Some("") } else { header(headers, "date") }
+    if headers.contains_key(&X_MS_DATE) { Some("") } else { header(headers, header::DATE) }
 }
 
 /// From 2015-02-21 on a length of zero is signed as nothing.
@@ -128,7 +131,7 @@ fn content_length(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The value of a header, empty if it is missing.
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     match headers.get(name) {
         Some(value) => value.to_str().ok().map(str::trim),
         None => Some(""),

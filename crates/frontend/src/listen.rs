@@ -1,6 +1,5 @@
 //! Accepts connections and feeds their requests to the pipeline, within the limits of the settings.
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -202,15 +201,13 @@ fn into_http(response: Response, case: &HeaderCase) -> http::Response<Full<Bytes
     if response.status != http::StatusCode::NO_CONTENT || response.body.is_empty() {
         headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(response.body.len()));
     }
-    let metadata = response.metadata.iter().map(|(name, value)| (name.as_str(), value.clone().into()));
-    for (name, value) in response.headers.into_iter().chain(metadata) {
-        let value = match value {
-            Cow::Borrowed(ours) => Ok(HeaderValue::from_static(ours)),
-            Cow::Owned(text) => HeaderValue::from_maybe_shared(Bytes::from(text)),
-        };
+    for (name, value) in response.headers {
+        headers.append(case::header_name(name), value);
+    }
+    for (name, value) in response.metadata {
         // A value can only be unfit where it echoes a client's bytes; then it is left out.
-        if let Ok(value) = value {
-            headers.append(case::header_name(name), value);
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.append(case::header_name(&name), value);
         }
     }
     message

@@ -1,8 +1,6 @@
 //! An outcome or an error to the response that carries it.
 
-use std::borrow::Cow;
-
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use tavola_model::{
     DateTime, EntityPage, ErrorCode, Guid, Outcome, PlanReport, PreflightAllowed, ServiceError, StoredEntity,
     TableName, TablePage, WriteOutcome,
@@ -27,7 +25,19 @@ pub struct CorsHeaders {
     pub expose_headers: Vec<String>,
 }
 
-const SERVER: &str = "Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0";
+// Values of nearly every answer, checked once.
+static SERVER: HeaderValue = HeaderValue::from_static("Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0");
+static NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+static NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+static JSON_NONE: HeaderValue =
+    HeaderValue::from_static("application/json;odata=nometadata;streaming=true;charset=utf-8");
+static JSON_MINIMAL: HeaderValue =
+    HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8");
+static JSON_FULL: HeaderValue =
+    HeaderValue::from_static("application/json;odata=fullmetadata;streaming=true;charset=utf-8");
+static ATOM_ENTRY: HeaderValue = HeaderValue::from_static("application/atom+xml;type=entry;charset=utf-8");
+static ATOM_FEED: HeaderValue = HeaderValue::from_static("application/atom+xml;type=feed;charset=utf-8");
+
 const GATEWAY_SERVER: &str = "Microsoft-HTTPAPI/2.0";
 
 /// Encodes the result of a request. `ids` are fresh random guids for the boundaries of a batch.
@@ -44,7 +54,7 @@ pub fn encode(
         Err(error) => encode_error(reply, form, error, now, ids),
     };
     let gateway = matches!(result, Err(error) if is_from_gateway(form, error.code));
-    finish(&mut response, reply, if gateway { Sender::Gateway } else { Sender::Service(SERVER) }, cors, now);
+    finish(&mut response, reply, if gateway { Sender::Gateway } else { Sender::Service(&SERVER) }, cors, now);
     response
 }
 
@@ -99,7 +109,9 @@ fn tables(reply: &Reply, page: &TablePage, now: DateTime) -> Response {
             json_out::tables(reply, level, &page.tables, &mut body);
             odata(StatusCode::OK, json_type(level), body)
         }
-        Format::Atom => odata(StatusCode::OK, ATOM_FEED, atom_out::tables(reply, &page.tables, now).into()),
+        Format::Atom => {
+            odata(StatusCode::OK, ATOM_FEED.clone(), atom_out::tables(reply, &page.tables, now).into())
+        }
     };
     if let Some(next) = &page.next {
         // The real token also carries the creation time; here a fixed one, since names are unique at any time.
@@ -122,14 +134,14 @@ fn table_created(reply: &Reply, table: &TableName, now: DateTime) -> Response {
     with_preference(response, reply)
 }
 
-fn table_body(reply: &Reply, table: &TableName, now: DateTime) -> (Vec<u8>, &'static str) {
+fn table_body(reply: &Reply, table: &TableName, now: DateTime) -> (Vec<u8>, HeaderValue) {
     match reply.format {
         Format::Json(level) => {
             let mut body = Vec::with_capacity(256);
             json_out::table(reply, level, table, &mut body);
             (body, json_type(level))
         }
-        Format::Atom => (atom_out::table(reply, table, now).into(), ATOM_ENTRY),
+        Format::Atom => (atom_out::table(reply, table, now).into(), ATOM_ENTRY.clone()),
     }
 }
 
@@ -144,7 +156,7 @@ fn entities(reply: &Reply, form: &Form, page: &EntityPage, now: DateTime) -> Res
         }
         Format::Atom => {
             let body = atom_out::entities(reply, table, &page.entities, &form.select, now);
-            odata(StatusCode::OK, ATOM_FEED, body.into())
+            odata(StatusCode::OK, ATOM_FEED.clone(), body.into())
         }
     };
     if let Some(next) = &page.next {
@@ -184,7 +196,7 @@ fn entity_written(reply: &Reply, form: &Form, outcome: &WriteOutcome, now: DateT
     }
 }
 
-fn entity_body(reply: &Reply, form: &Form, entity: &StoredEntity, now: DateTime) -> (Vec<u8>, &'static str) {
+fn entity_body(reply: &Reply, form: &Form, entity: &StoredEntity, now: DateTime) -> (Vec<u8>, HeaderValue) {
     let table = form_table(form);
     match reply.format {
         Format::Json(level) => {
@@ -192,7 +204,9 @@ fn entity_body(reply: &Reply, form: &Form, entity: &StoredEntity, now: DateTime)
             json_out::entity(reply, level, table, entity, &form.select, &mut body);
             (body, json_type(level))
         }
-        Format::Atom => (atom_out::entity(reply, table, entity, &form.select, now).into(), ATOM_ENTRY),
+        Format::Atom => {
+            (atom_out::entity(reply, table, entity, &form.select, now).into(), ATOM_ENTRY.clone())
+        }
     }
 }
 
@@ -295,7 +309,7 @@ fn is_from_gateway(form: &Form, code: ErrorCode) -> bool {
 #[derive(Clone, Copy)]
 pub(crate) enum Sender {
     Gateway,
-    Service(&'static str),
+    Service(&'static HeaderValue),
 }
 
 /// Adds the headers that every answer has.
@@ -306,28 +320,26 @@ pub(crate) fn finish(
     cors: Option<&CorsHeaders>,
     now: DateTime,
 ) {
-    let headers = &mut response.headers;
-    let server = match sender {
-        Sender::Gateway => GATEWAY_SERVER,
-        Sender::Service(name) => name,
-    };
-    headers.push(("Server", server.into()));
-    headers.push(("x-ms-request-id", reply.request_id.clone().into()));
+    match sender {
+        Sender::Gateway => response.add("Server", GATEWAY_SERVER),
+        Sender::Service(server) => response.add("Server", server.clone()),
+    }
+    response.add("x-ms-request-id", reply.request_id.as_str());
     if let Some(id) = &reply.client_request_id {
-        headers.push(("x-ms-client-request-id", id.clone().into()));
+        response.add("x-ms-client-request-id", id.as_str());
     }
     if let Sender::Service(_) = sender {
-        headers.push(("x-ms-version", reply.version.as_str().to_owned().into()));
+        response.add("x-ms-version", reply.version.as_str());
     }
-    headers.push(("Date", now.to_rfc1123().into()));
+    response.add("Date", now.to_rfc1123());
     if let Some(cors) = cors {
-        let exposed = exposed_headers(headers, cors);
-        headers.push(("Access-Control-Allow-Origin", cors.allow_origin.clone().into()));
+        let exposed = exposed_headers(&response.headers, cors);
+        response.add("Access-Control-Allow-Origin", cors.allow_origin.as_str());
         if !exposed.is_empty() {
-            headers.push(("Access-Control-Expose-Headers", exposed.into()));
+            response.add("Access-Control-Expose-Headers", exposed);
         }
         if cors.allow_origin != "*" {
-            headers.push(("Vary", "Origin".into()));
+            response.add("Vary", "Origin");
         }
     }
     if reply.head_only {
@@ -336,7 +348,7 @@ pub(crate) fn finish(
 }
 
 /// The names a script may read: those of the rule, with `*` spelled out.
-fn exposed_headers(headers: &[(&'static str, Cow<'static, str>)], cors: &CorsHeaders) -> String {
+fn exposed_headers(headers: &[(&'static str, HeaderValue)], cors: &CorsHeaders) -> String {
     if cors.expose_headers.iter().any(|name| name == "*") {
         let present: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
         return format!("{},Content-Length,Transfer-Encoding", present.join(","));
@@ -344,25 +356,22 @@ fn exposed_headers(headers: &[(&'static str, Cow<'static, str>)], cors: &CorsHea
     cors.expose_headers.join(",")
 }
 
-const ATOM_ENTRY: &str = "application/atom+xml;type=entry;charset=utf-8";
-const ATOM_FEED: &str = "application/atom+xml;type=feed;charset=utf-8";
-
-fn json_type(level: Metadata) -> &'static str {
+fn json_type(level: Metadata) -> HeaderValue {
     match level {
-        Metadata::None => "application/json;odata=nometadata;streaming=true;charset=utf-8",
-        Metadata::Minimal => "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
-        Metadata::Full => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+        Metadata::None => JSON_NONE.clone(),
+        Metadata::Minimal => JSON_MINIMAL.clone(),
+        Metadata::Full => JSON_FULL.clone(),
     }
 }
 
-fn odata(status: StatusCode, content_type: impl Into<Cow<'static, str>>, body: Vec<u8>) -> Response {
+fn odata(status: StatusCode, content_type: impl TryInto<HeaderValue>, body: Vec<u8>) -> Response {
     let response = guarded(Response::empty(status)).with("Content-Type", content_type);
     Response { body: body.into(), ..response }
 }
 
 /// The two headers that every answer of the OData layer has.
 fn guarded(response: Response) -> Response {
-    response.with("Cache-Control", "no-cache").with("X-Content-Type-Options", "nosniff")
+    response.with("Cache-Control", NO_CACHE.clone()).with("X-Content-Type-Options", NO_SNIFF.clone())
 }
 
 pub(crate) fn service_xml(body: String) -> Response {

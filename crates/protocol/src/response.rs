@@ -1,9 +1,7 @@
 //! An answer as the frontend sends it: header names in the case of the real service.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
 /// A complete response.
 #[derive(Clone, Debug)]
@@ -11,7 +9,7 @@ pub struct Response {
     /// The status line.
     pub status: StatusCode,
     /// Headers in the order and case in which they are written.
-    pub headers: Vec<(&'static str, Cow<'static, str>)>,
+    pub headers: Vec<(&'static str, HeaderValue)>,
     /// Further headers, whose names clients have chosen: metadata.
     pub metadata: Vec<(String, String)>,
     /// The whole body.
@@ -26,13 +24,21 @@ impl Response {
 
     /// Adds a header.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
-        self.headers.push((name, value.into()));
+    pub fn with(mut self, name: &'static str, value: impl TryInto<HeaderValue>) -> Self {
+        self.add(name, value);
         self
+    }
+
+    /// Adds a header. A value can only be unfit where it echoes a client's bytes; then it is left out.
+    pub fn add(&mut self, name: &'static str, value: impl TryInto<HeaderValue>) {
+        if let Ok(value) = value.try_into() {
+            self.headers.push((name, value));
+        }
     }
 
     /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_ref())
+        let found = self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.and_then(|(_, value)| value.to_str().ok())
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! Names and keys are checked here, once; what a `Route` holds is valid.
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 use percent_encoding::percent_decode_str;
 use tavola_model::{Address, EntityKey, ErrorCode, Key, ServiceError, TableName};
 use tavola_odata::{KeyPredicate, parse_key_predicate};
 
 use crate::query::Query;
+
+static METHOD_OVERRIDE: HeaderName = HeaderName::from_static("x-http-method");
 
 /// What a request addresses.
 #[derive(Clone, Debug)]
@@ -134,7 +136,7 @@ impl Verb {
     /// The verb a request means, which `X-HTTP-Method` may say in place of POST
     /// (<https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes>).
     fn of(method: &Method, headers: &HeaderMap) -> Result<Self, ServiceError> {
-        let mut tunnelled = headers.get_all("x-http-method").iter();
+        let mut tunnelled = headers.get_all(&METHOD_OVERRIDE).iter();
         let Some(value) = tunnelled.next() else { return Self::named(method.as_str()) };
         if tunnelled.next().is_some() {
             return Err(ErrorCode::XMethodIncorrectCount.into());

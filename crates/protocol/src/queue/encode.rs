@@ -1,6 +1,6 @@
 //! An outcome or an error of the queue service to the response that carries it.
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use tavola_model::{DateTime, ErrorCode, Outcome, QueueOutcome, QueueWas, ServiceError};
 
 use super::options::write_pop_receipt;
@@ -13,7 +13,7 @@ use crate::status::error_status;
 use crate::version::ApiVersion;
 use crate::xml;
 
-const SERVER: &str = "Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0";
+static SERVER: HeaderValue = HeaderValue::from_static("Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0");
 /// First version in which Put Message is answered with what was put, and Get Messages in today's order.
 const PUT_BODY_VERSION: &str = "2016-05-31";
 
@@ -25,7 +25,7 @@ pub fn encode(
     now: DateTime,
 ) -> Response {
     let (mut response, sender) = match result {
-        Ok(outcome) => (encode_outcome(reply, outcome), Sender::Service(SERVER)),
+        Ok(outcome) => (encode_outcome(reply, outcome), Sender::Service(&SERVER)),
         Err(error) => (encode_error(reply, error, now), sender_of(error.code)),
     };
     finish(&mut response, reply, sender, cors, now);
@@ -119,7 +119,7 @@ fn sender_of(code: ErrorCode) -> Sender {
         | ErrorCode::AuthenticationFailed
         | ErrorCode::InvalidUri
         | ErrorCode::AuthorizationServiceMismatch => Sender::Gateway,
-        _ => Sender::Service(SERVER),
+        _ => Sender::Service(&SERVER),
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
             )
         );
         assert_eq!(response.header("x-ms-error-code"), Some("InvalidXmlDocument"));
-        assert_eq!(response.header("Server"), Some(SERVER));
+        assert_eq!(response.header("Server"), SERVER.to_str().ok());
         let old = self::response(Method::PUT, "2016-05-31", Err(error.clone()));
         assert_eq!(old.header("x-ms-error-code"), None);
         assert!(self::response(Method::HEAD, "2018-03-28", Err(error)).body.is_empty());
