@@ -16,7 +16,7 @@
 use bytes::Bytes;
 
 use crate::limits::{ENTITY_PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, PROPERTY_VALUE_BYTES_MAX};
-use crate::value::utf16_len;
+use crate::value::{is_ascii, utf16_len};
 use crate::{DateTime, EdmType, EdmValue, EntityKey, ErrorCode, Guid, ServiceError};
 
 const VERSION: u8 = 1;
@@ -358,7 +358,7 @@ fn record_name(record: &[u8]) -> Option<&[u8]> {
 
 fn record_is_well_formed(record: &[u8]) -> bool {
     // Nearly all text is ASCII, which is quicker to tell than UTF-8.
-    let is_text = |bytes: &[u8]| bytes.is_ascii() || std::str::from_utf8(bytes).is_ok();
+    let is_text = |bytes: &[u8]| is_ascii(bytes) || std::str::from_utf8(bytes).is_ok();
     read_record(record).is_some_and(|property| {
         is_text(property.name) && !matches!(property.value, StoredValue::Text(bytes) if !is_text(bytes))
     })

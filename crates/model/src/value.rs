@@ -93,5 +93,31 @@ impl EdmValue<'_> {
 
 /// UTF-16 units of a text.
 pub(crate) fn utf16_len(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
+    if is_ascii(text.as_bytes()) { text.len() } else { text.encode_utf16().count() }
+}
+
+/// Whether bytes are ASCII, eight at a time to the last: the library's own test takes short texts byte by byte.
+pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words = words.iter().fold(0, |all, word| all | u64::from_ne_bytes(*word));
+    let rest = rest.iter().fold(0, |all, byte| all | byte);
+    words & u64::from_ne_bytes([0x80; 8]) == 0 && rest < 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_byte_beyond_ascii_is_found_wherever_it_is() {
+        for length in 0..40 {
+            let mut bytes = vec![0x7F; length];
+            assert!(is_ascii(&bytes), "{length}");
+            for place in 0..length {
+                bytes[place] = 0x80;
+                assert!(!is_ascii(&bytes), "{place} of {length}");
+                bytes[place] = 0;
+            }
+        }
+    }
 }
