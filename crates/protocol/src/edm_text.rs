@@ -169,10 +169,7 @@ fn round_trip_digits(number: f64) -> (String, i32) {
 
 /// Writes base64 text.
 pub fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
-    let written = STANDARD.encode_slice(bytes, &mut out[start..]).expect("the buffer has the exact length");
-    debug_assert_eq!(start + written, out.len());
+    base64_simd::STANDARD.encode_append(bytes, out);
 }
 
 #[cfg(test)]
@@ -222,6 +219,16 @@ mod tests {
             write_double(number, &mut quick);
             write_scientific(number, &mut long);
             assert_eq!(quick, long, "{number:e}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_any_length_read_back_from_their_base64() {
+        let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(700).collect();
+        for length in 0..bytes.len() {
+            let mut text = b"before ".to_vec();
+            write_base64(&bytes[..length], &mut text);
+            assert_eq!(STANDARD.decode(&text[7..]).unwrap(), &bytes[..length]);
         }
     }
 
