@@ -58,18 +58,8 @@ pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
 
 /// The contract, several servers at once, moving house and encrypted connections, all on one node.
 fn conformance() -> Outcome {
-    const TESTS: [&str; 10] = [
-        "--test",
-        "conformance",
-        "--test",
-        "servers",
-        "--test",
-        "members",
-        "--test",
-        "moving_cluster",
-        "--test",
-        "affinity",
-    ];
+    const TESTS: [&str; 6] =
+        ["conformance", "servers", "members", "moving_cluster", "affinity", "cluster_large"];
     if cassandra::is_up() {
         let mut tally = with_nodes(1, |nodes| tests(&TESTS, nodes, None))?;
         tally.skipped += 1;
@@ -79,7 +69,7 @@ fn conformance() -> Outcome {
     let certificates = certificates("127.0.0.1")?;
     let kind = Kind { care: Care::Safe, certificates: Some(certificates.clone()) };
     with_fresh_nodes(1, &kind, |nodes| {
-        tests(&[&TESTS[..], &["--test", "cluster_tls"]].concat(), nodes, Some(&certificates))
+        tests(&[&TESTS[..], &["cluster_tls"]].concat(), nodes, Some(&certificates))
     })
 }
 
@@ -90,13 +80,16 @@ fn refusals() -> Outcome {
     }
     let certificates = certificates("10.0.0.1")?;
     let kind = Kind { care: Care::AsShipped, certificates: Some(certificates.clone()) };
-    with_fresh_nodes(1, &kind, |nodes| tests(&["--test", "cluster_refused"], nodes, Some(&certificates)))
+    with_fresh_nodes(1, &kind, |nodes| tests(&["cluster_refused"], nodes, Some(&certificates)))
 }
 
 fn tests(names: &[&str], nodes: &str, certificates: Option<&Path>) -> Outcome {
     let mut tests = cargo(["test", "-p", "tavola-engine-cql", "-p", "tavola-server"]);
     tests.args(["--features", "tavola-engine-cql/cluster-tests,tavola-server/cluster-tests"]);
-    tests.args(names).env("TAVOLA_CQL_NODES", nodes);
+    for name in names {
+        tests.args(["--test", name]);
+    }
+    tests.env("TAVOLA_CQL_NODES", nodes);
     if let Some(certificates) = certificates {
         tests.env("TAVOLA_CQL_CERTIFICATES", certificates);
     }
