@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{self, HeaderName};
@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use tavola_model::{AccountName, Command, ErrorCode, ServiceError};
 
-use crate::affinity::{Candidate, Member, Place};
+use crate::owner::{Candidate, Member, Place};
 use crate::peer::{Fate, KNOCK, Peer};
 use crate::receive::Received;
 use crate::recent::Recent;
@@ -37,6 +37,9 @@ static OF_CONNECTION: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
     header::UPGRADE,
 ];
+
+/// A refusal that comes sooner is for want of room; one that comes later has waited for the store.
+const PROMPT_TIME: Duration = Duration::from_secs(1);
 
 /// An answer on its way through.
 pub(crate) type Forwarded = Response<Full<Bytes>>;
@@ -120,8 +123,9 @@ impl Affinity {
         }
         let Some(owner) = self.owner(place, received) else { return Ok(None) };
         let Some(request) = request(received) else { return Ok(None) };
+        let sent = Instant::now();
         let verdict = match owner.send(received.origin, request).await {
-            Fate::Answered(response) => judge(response),
+            Fate::Answered(response) => judge(response, sent.elapsed()),
             Fate::NotSent(cause) => {
                 tracing::debug!(server = owner.member.name, %cause, "executing here");
                 Verdict::NotDone
@@ -195,11 +199,16 @@ enum Verdict {
     Unknown(Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// Whether a request comes from another server, or says so: it is executed where it is.
+pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
+    headers.contains_key(&HOP)
+}
+
 /// Whether another server would see the request as this one does.
 fn looks_the_same_elsewhere(received: &Received<'_>) -> bool {
     let names = received.query.split('&').map(|part| part.split('=').next().unwrap_or_default());
     let mut bound_to_address = names.filter(|name| name.eq_ignore_ascii_case("sip"));
-    !received.headers.contains_key(&HOP) && bound_to_address.next().is_none()
+    !is_forwarded(&received.headers) && bound_to_address.next().is_none()
 }
 
 /// The request as it was received, marked. `None` if it cannot be written down again, or had no whole body.
@@ -224,20 +233,23 @@ fn without_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// What an answer means. Whoever refuses by its accounts or for want of room has done nothing, and this server, which
-/// has admitted the request, may see both differently.
-fn judge(response: Response<Bytes>) -> Verdict {
+/// What an answer means that took so long. Whoever refuses by its accounts or for want of room has done nothing, and
+/// this server, which has admitted the request, may see both differently. One that refuses after a while has tried what
+/// this server would try: the trouble is the store's.
+fn judge(response: Response<Bytes>, took: Duration) -> Verdict {
     let is_ours = response.headers().contains_key(&REQUEST_ID);
     match response.status() {
-        StatusCode::SERVICE_UNAVAILABLE if is_ours => Verdict::Busy,
+        StatusCode::SERVICE_UNAVAILABLE if is_ours && took < PROMPT_TIME => Verdict::Busy,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Verdict::NotDone,
         _ if is_ours => {
             let mut response = response.map(Full::new);
             without_connection(response.headers_mut());
             Verdict::Final(response)
         }
-        // Refused before it was read whole, for the size of its head for example.
-        status if status.is_client_error() => Verdict::NotDone,
+        // Refused by the reader of HTTP, which gives no ids.
+        StatusCode::BAD_REQUEST | StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+            Verdict::NotDone
+        }
         status => Verdict::Unknown(format!("another server answered {status} without an id").into()),
     }
 }

@@ -5,11 +5,11 @@
 //! their partition.
 
 mod accounts;
-mod affinity;
 mod case;
 mod forward;
 mod ids;
 mod listen;
+mod owner;
 mod pace;
 mod peer;
 mod pinned;
@@ -22,9 +22,9 @@ mod tls;
 mod understand;
 
 pub use accounts::LiveAccounts;
-pub use affinity::{Member, MemberPort};
 pub use forward::{Affinity, AffinityMetrics};
 pub use listen::{Frontend, Listener, Shutdown};
+pub use owner::{Member, MemberPort};
 pub use pinned::Fingerprint;
 pub use pipeline::{Pipeline, PipelineSettings};
 pub use settings::FrontendSettings;

@@ -81,8 +81,12 @@ impl Frontend {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let origin =
-                        Origin { peer: peer.ip(), secure: listener.tls.is_some(), service: listener.service };
+                    let origin = Origin {
+                        peer: peer.ip(),
+                        secure: listener.tls.is_some(),
+                        service: listener.service,
+                        is_server: false,
+                    };
                     let tls = listener.tls.clone();
                     tokio::spawn(self.clone().connection(stream, origin, tls, shutdown.clone(), permit));
                 }
@@ -145,7 +149,10 @@ impl Frontend {
                     is_of_server.store(true, Ordering::Relaxed);
                     answer
                 }
-                None => self.respond(request, origin, names).await,
+                None => {
+                    let origin = Origin { is_server: is_of_server.load(Ordering::Relaxed), ..origin };
+                    self.respond(request, origin, names).await
+                }
             };
             turn.end();
             Ok::<_, Infallible>(response)

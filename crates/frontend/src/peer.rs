@@ -1,8 +1,9 @@
 //! Connections to another server on the same store.
 //!
-//! A connection is opened when a request needs one, shown to lead to the right server by a knock before anything of a
-//! client is sent over it, and kept for the next request. Their number, the wait for one and every step over it are
-//! bounded.
+//! A connection is opened when a request needs one, and kept for the next. Before anything of a client is sent over it,
+//! a knock tells whether the server that is meant is at the other end: this is against addresses that came to belong to
+//! something else, not against somebody who lies. The number of connections, the wait for one and every step over it
+//! are bounded.
 //!
 //! What became of a request is told apart exactly, because a write must not be done twice: not sent, answered, or
 //! perhaps done.
@@ -21,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::affinity::{Candidate, Member, MemberPort};
+use crate::owner::{Candidate, Member, MemberPort};
 use crate::pinned;
 use crate::receive::Origin;
 
@@ -36,9 +37,9 @@ const ROOM_TIME_MAX: Duration = Duration::from_secs(2);
 const CONNECT_TIME_MAX: Duration = Duration::from_millis(100);
 /// How long a server may take to shake hands and answer a knock: longer than it takes a busy one.
 const KNOCK_TIME_MAX: Duration = Duration::from_millis(500);
-/// How long an unused connection is kept: shorter than the other side would.
+/// How long an unused connection is kept: far shorter than the other side does, unless it is set to less.
 const KEPT_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a request may take, answer included: longer than the store tries to keep a write.
+/// How long a request may take, answer included: longer than the store mostly tries to keep a write.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 /// How long a server may take to answer before it is left out for others.
 const SLOW_TIME: Duration = Duration::from_secs(5);
@@ -129,7 +130,9 @@ impl Peer {
         };
         let deadline = Instant::now() + ANSWER_TIME_MAX;
         let Ok(Ok(_place)) = timeout(ROOM_TIME_MAX, line.room.acquire()).await else {
-            return Fate::NotSent("all connections to the server are in use".into());
+            let cause: Cause = "all connections to the server are in use".into();
+            self.leave_out(cause.as_ref());
+            return Fate::NotSent(cause);
         };
         // A kept connection can have been closed by the other side; then the request comes back as it was.
         while let Some(sender) = line.take_kept().await {

@@ -13,7 +13,7 @@ use tavola_protocol::{CorsHeaders, Form, Reply, Response};
 use tavola_service::{Chance, Service, cors};
 
 use crate::accounts::LiveAccounts;
-use crate::forward::{Affinity, Forwarded};
+use crate::forward::{Affinity, Forwarded, is_forwarded};
 use crate::ids::Ids;
 use crate::receive::Received;
 use crate::understand;
@@ -114,7 +114,11 @@ impl Pipeline {
     ) -> Result<Done, ServiceError> {
         reply.check_version()?;
         let now = self.clock.now();
-        let caller = self.authenticate(received, address, now)?;
+        let caller = self.authenticate(received, address, now).map_err(|error| match &self.affinity {
+            // The server that sent it has admitted it; it is to know this refusal from an answer, and go on by itself.
+            Some(_) if is_forwarded(&received.headers) => ErrorCode::AuthenticationFailed.into(),
+            _ => error,
+        })?;
         let command = understand::command(received, address, reply, form)?;
         trace.note(&command);
         if address.secondary && command.writes() {

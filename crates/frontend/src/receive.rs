@@ -1,4 +1,4 @@
-//! From the socket to a request in hand: body bounded in size and time, id given.
+//! From the socket to a request in hand: body bounded in size and time.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -54,6 +54,8 @@ pub struct Origin {
     pub secure: bool,
     /// Which service it reached.
     pub service: StorageService,
+    /// It comes over a connection on which another server has found this one.
+    pub is_server: bool,
 }
 
 /// Reads a request to its end. A body that is more than a little is read only for a sender that `admits` lets pass:
@@ -88,9 +90,11 @@ pub async fn receive<'a>(
     }
     if announced_bytes(&body) > UNCOUNTED_BYTES && !admits(&received) {
         discard(&mut body).await;
+        // What was good for nothing a moment ago may be good for something at the next look; the body is gone by then.
+        received.body = Err(ErrorCode::AuthenticationFailed);
         return received;
     }
-    match read_body(body, settings, budget).await {
+    match read_body(body, origin, settings, budget).await {
         Ok((bytes, room)) => {
             received.body = Ok(bytes);
             received._room = room;
@@ -107,6 +111,7 @@ fn announced_bytes(body: &Incoming) -> usize {
 
 async fn read_body<'a>(
     mut body: Incoming,
+    origin: Origin,
     settings: &FrontendSettings,
     budget: &'a Semaphore,
 ) -> Result<(Bytes, Option<SemaphorePermit<'a>>), ErrorCode> {
@@ -117,8 +122,15 @@ async fn read_body<'a>(
     }
     let room = match u32::try_from(declared.min(settings.inflight_bytes_max)) {
         Ok(size) if declared > UNCOUNTED_BYTES => {
-            let permit = tokio::time::timeout(ROOM_TIME_MAX, budget.acquire_many(size)).await;
-            Some(permit.map_err(|_| ErrorCode::ServerBusy)?.map_err(|_| ErrorCode::ServerBusy)?)
+            // Another server holds room of its own meanwhile: two that waited for each other would wait in vain.
+            let patience = if origin.is_server { Duration::ZERO } else { ROOM_TIME_MAX };
+            match tokio::time::timeout(patience, budget.acquire_many(size)).await {
+                Ok(Ok(permit)) => Some(permit),
+                Ok(Err(_)) | Err(_) => {
+                    discard(&mut body).await;
+                    return Err(ErrorCode::ServerBusy);
+                }
+            }
         }
         _ => None,
     };

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::affinity::Place;
+use crate::owner::Place;
 
 /// Partitions that are remembered at most. A power of two.
 const PLACES: usize = 8192;

@@ -3,7 +3,6 @@
 mod account;
 mod account_file;
 mod accounts;
-mod affinity;
 mod banner;
 mod cert;
 mod cli;
@@ -13,6 +12,7 @@ mod docs;
 mod files;
 mod health;
 mod maintain;
+mod membership;
 mod moving;
 mod oidc;
 mod serve;

@@ -18,11 +18,11 @@ use tokio::task::JoinSet;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::accounts::AccountSource;
-use crate::affinity::Joined;
 use crate::banner::{Banner, Endpoint};
 use crate::control::{self, Controlled};
 use crate::files;
 use crate::health::{self, Watched};
+use crate::membership::Joined;
 use crate::moving;
 use crate::oidc;
 use crate::settings::Values;

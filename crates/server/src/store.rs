@@ -13,9 +13,9 @@ use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_frontend::Listener;
 use tavola_model::Clock;
 
-use crate::affinity::Joined;
 use crate::cluster;
 use crate::maintain::report_line;
+use crate::membership::Joined;
 use crate::settings::Values;
 
 const LOCK: &str = "server.lock";

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::affinity::MemberPort;
+use crate::owner::MemberPort;
 use crate::receive::Origin;
 use crate::tls::Tls;
 
@@ -158,7 +158,12 @@ fn received(headers: &[(&'static str, &'static str)], body: &'static str) -> Rec
         headers: headers.collect(),
         spelled_names: Vec::new(),
         body: Ok(Bytes::from_static(body.as_bytes())),
-        origin: Origin { peer: [127, 0, 0, 1].into(), secure: false, service: StorageService::Table },
+        origin: Origin {
+            peer: [127, 0, 0, 1].into(),
+            secure: false,
+            service: StorageService::Table,
+            is_server: false,
+        },
         _room: None,
     }
 }
@@ -320,9 +325,25 @@ async fn an_answer_that_says_that_nothing_was_done_leads_back_here() {
         }
         assert_eq!(fake.seen().len(), tries, "{answer}");
     }
-    let nobody_knows = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n";
-    let fake = Fake::start(Manner::Answers(nobody_knows)).await;
-    assert_eq!(forward(&beside(fake.port)).await.unwrap_err().code, ErrorCode::OperationTimedOut);
+    for nobody_knows in [
+        "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let fake = Fake::start(Manner::Answers(nobody_knows)).await;
+        assert_eq!(forward(&beside(fake.port)).await.unwrap_err().code, ErrorCode::OperationTimedOut);
+    }
+}
+
+#[test]
+fn a_refusal_that_took_a_while_is_an_answer_too() {
+    let busy = || {
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        response.headers_mut().insert(REQUEST_ID.clone(), HeaderValue::from_static("7"));
+        response
+    };
+    assert!(matches!(judge(busy(), Duration::from_millis(20)), Verdict::Busy));
+    assert!(matches!(judge(busy(), PROMPT_TIME), Verdict::Final(_)));
 }
 
 #[tokio::test]

@@ -80,9 +80,7 @@ impl Place {
         let parts = [account.as_str(), resource, partition];
         Some(Self(parts.iter().fold(seed, |seed, part| xxh3_64_with_seed(part.as_bytes(), seed))))
     }
-}
 
-impl Place {
     /// The two halves of the number.
     pub fn halves(self) -> (u32, u32) {
         let [high, low] = [self.0 >> 32, self.0 & u64::from(u32::MAX)];

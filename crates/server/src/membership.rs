@@ -90,7 +90,10 @@ impl Membership {
         let mut last_heard = Instant::now();
         let mut was_heard = true;
         loop {
-            let heard = self.exchange().await;
+            let heard = tokio::select! {
+                heard = self.exchange() => heard,
+                _ = shutdown.wait_for(|stop| *stop) => break,
+            };
             if heard.is_ok() {
                 last_heard = Instant::now();
             } else if last_heard.elapsed() > RELIED_ON_TIME {
