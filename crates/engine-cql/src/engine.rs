@@ -21,7 +21,7 @@ use crate::lane::Lanes;
 use crate::metrics::{Counters, CqlMetrics};
 use crate::safety::{self, NodeReport};
 use crate::schema;
-use crate::settings::{CqlSettings, REQUEST_TIME_MAX, SILENCE_TIME_MAX};
+use crate::settings::{CONNECT_TIME_MAX, CqlSettings, REQUEST_TIME_MAX, SILENCE_TIME_MAX};
 use crate::spaces::Spaces;
 use crate::store::{Partition, Store, Trouble, stored_key};
 use crate::tls;
@@ -256,7 +256,12 @@ pub(crate) async fn connect(settings: &CqlSettings) -> Result<Session, ConnectEr
     if let Some(settings) = &settings.tls {
         builder = builder.tls_context(Some(tls::config(settings)?));
     }
-    builder.build().await.map_err(ConnectError::failed)
+    // The driver waits for a node that accepts a connection and then says nothing in its handshake for as long as that
+    // lasts.
+    match tokio::time::timeout(CONNECT_TIME_MAX, builder.build()).await {
+        Ok(built) => built.map_err(ConnectError::failed),
+        Err(_) => Err(ConnectError::failed("a node accepts connections but does not answer")),
+    }
 }
 
 /// The answer for a read that failed, or a write that can be left for later.

@@ -275,7 +275,7 @@ impl Lane {
     /// Reads what the writers ask for, as of one moment; `None` if the partition has changed meanwhile. Once that is
     /// much, the writers behind wait for the next round.
     async fn read(
-        &self,
+        &mut self,
         writers: &mut Vec<Writer>,
         patience: &mut Patience,
     ) -> Result<Option<View>, Trouble> {
@@ -288,7 +288,12 @@ impl Lane {
             let mut keys: Vec<Bytes> = asked.collect();
             keys.sort();
             keys.dedup();
-            let (found_head, found) = self.core.read_rows(&self.partition, &keys, patience).await?;
+            let found = self.core.read_rows(&self.partition, &keys, patience).await;
+            if found.is_err() {
+                // Perhaps it was too much at once: the next round asks for a quarter.
+                self.row_bytes = self.row_bytes.max(ROUND_READ_BYTES_AIM / (keys.len() / 4).max(1));
+            }
+            let (found_head, found) = found?;
             if head.as_ref().is_some_and(|head| head.tick != found_head.tick) {
                 return Ok(None);
             }
@@ -344,9 +349,10 @@ impl Lane {
     }
 }
 
-/// Rows to ask for at once where the largest of those before had so many bytes.
+/// Rows to ask for at once where the largest of those before had so many bytes; 0 if nothing is known of them.
 fn rows_at_once(row_bytes: usize) -> usize {
-    (ROUND_READ_BYTES_AIM / row_bytes.max(1)).clamp(1, ROUND_READ_ROWS_MAX)
+    let rows_max = if row_bytes == 0 { ROUND_READ_ROWS_MAX } else { ROUND_ROWS_MAX };
+    (ROUND_READ_BYTES_AIM / row_bytes.max(1)).clamp(1, rows_max)
 }
 
 /// How many of the first writers ask for no more than `rows_max` rows together; the first one counts in any case.
@@ -383,7 +389,7 @@ mod tests {
     #[test]
     fn fewer_rows_are_asked_for_at_once_where_they_are_large() {
         assert_eq!(rows_at_once(0), ROUND_READ_ROWS_MAX);
-        assert_eq!(rows_at_once(1024), ROUND_READ_ROWS_MAX);
+        assert_eq!(rows_at_once(1024), ROUND_ROWS_MAX);
         assert_eq!(rows_at_once(1024 * 1024), 8);
         assert_eq!(rows_at_once(40 * 1024 * 1024), 1);
     }

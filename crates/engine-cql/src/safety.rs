@@ -81,9 +81,12 @@ fn objection(name: &str, value: Option<&str>) -> Option<String> {
 /// Bytes that one transaction may write on nodes like these: so many that a round which begins with less than its own
 /// bound of others fits too, with an eighth for keys and framing. Of a node that cannot be asked the defaults hold.
 pub(crate) fn transaction_bytes_max(nodes: &[NodeReport]) -> usize {
-    let told = nodes.iter().flat_map(|node| &node.settings);
-    let sizes = told.filter(|(name, _)| [MUTATION_SIZE, FRAME_SIZE].contains(name));
-    let least = sizes.filter_map(|(_, value)| parse_size(value)).min().unwrap_or(NODE_BYTES_DEFAULT);
+    let size = |node: &NodeReport, wanted: &str| {
+        let told = node.settings.iter().find(|(name, _)| *name == wanted);
+        told.and_then(|(_, value)| parse_size(value)).unwrap_or(NODE_BYTES_DEFAULT)
+    };
+    let sizes = nodes.iter().flat_map(|node| [size(node, MUTATION_SIZE), size(node, FRAME_SIZE)]);
+    let least = sizes.min().unwrap_or(NODE_BYTES_DEFAULT);
     (least - least / 8).saturating_sub(ROUND_BYTES_MAX)
 }
 
@@ -170,5 +173,7 @@ mod tests {
         assert_eq!(transaction_bytes_max(&[node("128MiB", "128MiB")]), 110 * MIB);
         assert_eq!(transaction_bytes_max(&[node("128MiB", "128MiB"), node("128MiB", "16MiB")]), 12 * MIB);
         assert_eq!(transaction_bytes_max(&[node("8MiB", "16MiB")]), 5 * MIB);
+        let silent = NodeReport { address: String::new(), settings: Vec::new() };
+        assert_eq!(transaction_bytes_max(&[node("128MiB", "128MiB"), silent]), 12 * MIB);
     }
 }

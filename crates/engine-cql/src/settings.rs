@@ -72,6 +72,8 @@ pub(crate) const REQUEST_TIME_MAX: Duration = Duration::from_secs(4);
 pub(crate) const CALL_TIME_MAX: Duration = Duration::from_secs(12);
 /// How long a connection may be silent before its node is taken for gone.
 pub(crate) const SILENCE_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long it may take to connect to the cluster at the start: to all of its nodes, some of which may be silent.
+pub(crate) const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
 /// The first wait before something is tried again; it doubles.
 pub(crate) const BACKOFF_MIN: Duration = Duration::from_millis(2);
 /// The longest wait before something is tried again.
@@ -80,7 +82,8 @@ pub(crate) const BACKOFF_MAX: Duration = Duration::from_millis(200);
 pub(crate) const ROUND_TRANSACTIONS_MAX: usize = 128;
 /// Rows that one round reads, unless a single transaction asks for more.
 pub(crate) const ROUND_ROWS_MAX: usize = 512;
-/// Rows that a round asks for at once, unless a single transaction asks for more: one of the Table service has a hundred.
+/// Rows that a round asks for at once while it is not known how large they are, unless a single transaction asks for
+/// more: one of the Table service has a hundred.
 pub(crate) const ROUND_READ_ROWS_MAX: usize = 128;
 /// Bytes read in a round after which the rest of it waits for the next.
 pub(crate) const ROUND_READ_BYTES_AIM: usize = 8 * 1024 * 1024;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
@@ -28,7 +28,7 @@ pub(crate) fn config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, Connec
         None => builder.with_no_client_auth(),
         Some(identity) => {
             let key = PrivateKeyDer::from_pem_file(&identity.key)
-                .map_err(|error| unusable(&identity.key, &error))?;
+                .map_err(|error| unreadable(&identity.key, error, "it holds no private key in PEM form"))?;
             builder
                 .with_client_auth_cert(certificates(&identity.certificate)?, key)
                 .map_err(|error| unusable(&identity.certificate, &error))?
@@ -39,11 +39,20 @@ pub(crate) fn config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, Connec
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found = found.map_err(|error| unusable(path, &error))?;
+    const NONE: &str = "it holds no certificate in PEM form";
+    let found = found.map_err(|error| unreadable(path, error, NONE))?;
     if found.is_empty() {
-        return Err(unusable(path, &"it holds no certificate in PEM form"));
+        return Err(unusable(path, &NONE));
     }
     Ok(found)
+}
+
+/// Other errors of the reader quote the file.
+fn unreadable(path: &Path, error: pem::Error, otherwise: &str) -> ConnectError {
+    match error {
+        pem::Error::Io(error) => unusable(path, &error),
+        _ => unusable(path, &otherwise),
+    }
 }
 
 fn unusable(path: &Path, reason: &dyn std::fmt::Display) -> ConnectError {
@@ -70,6 +79,12 @@ mod tests {
             let refused = config(&TlsSettings { authority, identity }).unwrap_err().to_string();
             assert!(refused.contains(named) && !refused.contains("secret"), "{refused}");
         }
+        // A key that has lost its line ends: the reader's own message would hold all of it, as numbers.
+        std::fs::write(&empty, "-----BEGIN PRIVATE KEY-----secret-----END PRIVATE KEY-----").unwrap();
+        let error = PrivateKeyDer::from_pem_file(&empty).unwrap_err();
+        assert!(error.to_string().len() > 100, "{error}");
+        let told = unreadable(&empty, error, "no key").to_string();
+        assert!(told.ends_with("empty.pem cannot be used (no key)"), "{told}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

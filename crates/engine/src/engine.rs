@@ -12,8 +12,8 @@
 //!    error means that nothing was kept.
 //! 7. *dropped is gone*: no row of a dropped space is ever seen again, and no write to it succeeds.
 //! 8. *loaded*: what one `load` brings is kept all together, as durably as any write, under the versions it came with;
-//!    loading the same again changes nothing; a row that was written since is never replaced; and every version given
-//!    later in the partition is above its tick.
+//!    loading the same again changes nothing; a row that was written since is never replaced, but one that was deleted
+//!    since comes back; and every version given later in the partition is above its tick.
 
 use std::ops::ControlFlow;
 
