@@ -78,7 +78,8 @@ impl TestServer {
             DataFolder::Ephemeral => command.arg("--ephemeral"),
             DataFolder::At(path) => command.arg("--data").arg(path),
         };
-        command.args(&options.arguments).current_dir(folder.path());
+        // A server that is killed cannot remove its temporary data; in here it goes with the rest.
+        command.args(&options.arguments).current_dir(folder.path()).env("TMPDIR", folder.path());
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         Ok(Self { child: command.spawn()?, folder, endpoints: Endpoints::default() })
     }

@@ -1,8 +1,9 @@
 //! How much one, two and three servers on the same cluster answer.
 //!
-//! `tavola-cluster-rate [--seconds N] [--connections N] [--work InsertHot] -- ARGUMENTS OF tavola serve`
+//! `tavola-cluster-rate [--seconds N] [--connections N] [--servers N] [--fill N] [--work InsertHot] -- ARGUMENTS OF tavola serve`
 //!
-//! Each work runs for so many seconds with so many connections, spread over the servers. On one machine servers, nodes
+//! `--servers` is with how many to end, `--fill` how many entities, a thousand to a partition, the table holds before
+//! anything is measured; reads are then of those. Each work runs for so many seconds with so many connections, spread over the servers. On one machine servers, nodes
 //! and this program share the cores, so compare lines of one run only.
 
 use std::process::ExitCode;
@@ -12,9 +13,12 @@ use std::time::{Duration, Instant};
 use http::Method;
 use tavola_testkit::{Connection, QueueConnection, Request, ServerOptions, TestServer};
 
-const SERVERS_MAX: usize = 3;
+const SERVERS_MAX: u64 = 3;
 const BATCH_ROWS: u64 = 100;
 const ROWS_READ: u64 = 500;
+/// Of each thousand entities that fill a table: so many transactions make a partition.
+const PARTITION_BATCHES: u64 = 10;
+const FILLERS: u64 = 8;
 
 /// What the connections do.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    let (mut seconds, mut connections) = (10, 32);
+    let (mut seconds, mut connections, mut servers_max, mut fill) = (10, 32, SERVERS_MAX, 0);
     let mut arguments = std::env::args().skip(1);
     let mut serve = Vec::new();
     let mut works = WORKS.to_vec();
@@ -62,6 +66,8 @@ fn run() -> Result<(), String> {
         match name.as_str() {
             "--seconds" => seconds = value,
             "--connections" => connections = value,
+            "--servers" => servers_max = value,
+            "--fill" => fill = value.div_ceil(BATCH_ROWS * PARTITION_BATCHES),
             _ => return Err(format!("unknown option {name}")),
         }
     }
@@ -69,14 +75,22 @@ fn run() -> Result<(), String> {
     println!(
         "| servers | work | answers/s | entities or messages/s | p50 ms | p99 ms |\n|---|---|---|---|---|---|"
     );
-    for count in 1..=SERVERS_MAX {
+    for count in 1..=servers_max {
         let servers: Result<Vec<TestServer>, _> =
             (0..count).map(|_| TestServer::start_with(&options)).collect();
         let servers = servers.map_err(|error| error.to_string())?;
         let table = format!("Rate{}{count}", std::process::id());
         prepare(&servers[0], &table)?;
+        let filling = Instant::now();
+        fill_table(&servers[0], &table, fill)?;
+        if fill > 0 {
+            println!(
+                "filled {fill} partitions of a thousand entities in {:.0} s",
+                filling.elapsed().as_secs_f64()
+            );
+        }
         for &work in &works {
-            let line = measure(&servers, &table, work, seconds, connections)?;
+            let line = measure(&servers, &table, work, (seconds, connections, fill))?;
             println!("| {count} | {work:?} | {line} |");
         }
     }
@@ -98,12 +112,30 @@ fn prepare(server: &TestServer, table: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Puts a thousand entities into each of so many partitions.
+fn fill_table(server: &TestServer, table: &str, partitions: u64) -> Result<(), String> {
+    let fill = |filler: u64| {
+        let Ok(mut connection) = Connection::open(server.table_endpoint()) else { return false };
+        (filler..partitions).step_by(FILLERS as usize).all(|partition| {
+            (0..PARTITION_BATCHES).all(|number| {
+                let batch = batch(server.table_endpoint(), table, &format!("f{partition}"), number);
+                // Putting the same again changes nothing, so whatever failed is sent once more.
+                send(&mut connection, &batch, 202) || send(&mut connection, &batch, 202)
+            })
+        })
+    };
+    let filled = std::thread::scope(|scope| {
+        let fillers: Vec<_> = (0..FILLERS).map(|filler| scope.spawn(move || fill(filler))).collect();
+        fillers.into_iter().all(|filler| filler.join().unwrap_or(false))
+    });
+    if filled { Ok(()) } else { Err("the table could not be filled".to_owned()) }
+}
+
 fn measure(
     servers: &[TestServer],
     table: &str,
     work: Work,
-    seconds: u64,
-    connections: u64,
+    (seconds, connections, fill): (u64, u64, u64),
 ) -> Result<String, String> {
     let (stop, failed) = (AtomicBool::new(false), AtomicU64::new(0));
     let started = Instant::now();
@@ -112,7 +144,7 @@ fn measure(
             .map(|number| {
                 let place = usize::try_from(number).unwrap_or(0) % servers.len();
                 let (server, stop, failed) = (&servers[place], &stop, &failed);
-                scope.spawn(move || repeat(server, table, work, number, stop, failed))
+                scope.spawn(move || repeat(server, table, work, (number, fill), stop, failed))
             })
             .collect();
         std::thread::sleep(Duration::from_secs(seconds));
@@ -136,7 +168,7 @@ fn repeat(
     server: &TestServer,
     table: &str,
     work: Work,
-    worker: u64,
+    (worker, fill): (u64, u64),
     stop: &AtomicBool,
     failed: &AtomicU64,
 ) -> Vec<Duration> {
@@ -162,6 +194,12 @@ fn repeat(
             Work::Batch => {
                 let batch = batch(server.table_endpoint(), table, &format!("b{worker}"), number);
                 send(&mut connection, &batch, 202)
+            }
+            Work::Read if fill > 0 => {
+                let (partition, row) = (fastrand::u64(..fill), fastrand::u64(..BATCH_ROWS));
+                let number = fastrand::u64(..PARTITION_BATCHES);
+                let key = format!("PartitionKey='f{partition}',RowKey='{number}-{row}'");
+                send(&mut connection, &Request::get(format!("/{table}({key})")), 200)
             }
             Work::Read => {
                 let row = (number * 7 + worker) % ROWS_READ;
