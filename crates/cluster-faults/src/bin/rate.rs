@@ -18,7 +18,7 @@ const BATCH_ROWS: u64 = 100;
 const ROWS_READ: u64 = 500;
 /// Of each thousand entities that fill a table: so many transactions make a partition.
 const PARTITION_BATCHES: u64 = 10;
-const FILLERS: u64 = 8;
+const FILLERS: usize = 8;
 
 /// What the connections do.
 #[derive(Clone, Copy, Debug)]
@@ -114,9 +114,9 @@ fn prepare(server: &TestServer, table: &str) -> Result<(), String> {
 
 /// Puts a thousand entities into each of so many partitions.
 fn fill_table(server: &TestServer, table: &str, partitions: u64) -> Result<(), String> {
-    let fill = |filler: u64| {
+    let fill = |filler: usize| {
         let Ok(mut connection) = Connection::open(server.table_endpoint()) else { return false };
-        (filler..partitions).step_by(FILLERS as usize).all(|partition| {
+        (0..partitions).skip(filler).step_by(FILLERS).all(|partition| {
             (0..PARTITION_BATCHES).all(|number| {
                 let batch = batch(server.table_endpoint(), table, &format!("f{partition}"), number);
                 // Putting the same again changes nothing, so whatever failed is sent once more.
