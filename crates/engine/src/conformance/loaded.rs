@@ -1,6 +1,6 @@
 //! *loaded*: what one `load` brings is kept all together, as durably as any write, under the versions it came with;
-//! loading the same again changes nothing; a row that was written since is never replaced; and every version given
-//! later in the partition is above its tick.
+//! loading the same again changes nothing; a row that was written since is never replaced, but one that was deleted
+//! since comes back; and every version given later in the partition is above its tick.
 
 use bytes::Bytes;
 use tavola_model::{Clock, DateTime};
