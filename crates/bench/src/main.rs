@@ -40,6 +40,7 @@ fn run(matches: &ArgMatches) -> Result<(), AnyError> {
         Some(("run", inner)) => single(&SingleOptions {
             work: text(inner, "work"),
             rows: number(inner, "rows"),
+            data: Some(text(inner, "data")).filter(|path| !path.is_empty()).map(Into::into),
             connections: usize::try_from(number(inner, "connections"))?,
             period: Duration::from_secs(number(inner, "seconds")),
             per_second: match number(inner, "rate") {
@@ -89,6 +90,7 @@ fn command() -> Command {
                 .about("One kind of work on our server alone")
                 .arg(Arg::new("work").required(true).help("point-read, insert, batch, page, …"))
                 .arg(count("rows", "10000", "rows of the table"))
+                .arg(option("data", "", "a data folder to fill once and use again"))
                 .arg(count("connections", "64", "connections"))
                 .arg(count("seconds", "10", "how long"))
                 .arg(count("rate", "0", "requests a second; 0 for as many as are answered")),

@@ -1,5 +1,6 @@
 //! One kind of work on our server alone: for profilers, and for a look at latency under a given load.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::AnyError;
@@ -18,6 +19,8 @@ pub struct SingleOptions {
     pub work: String,
     /// Rows of the table.
     pub rows: u64,
+    /// A data folder that stays: it is filled if it is not there yet. Without one, a new folder each time.
+    pub data: Option<PathBuf>,
     /// Connections at once.
     pub connections: usize,
     /// How long.
@@ -46,10 +49,14 @@ pub fn single(options: &SingleOptions) -> Result<(), AnyError> {
     let work = work.ok_or_else(known)?;
     let cores = Cores::share_out();
     let folder = scratch_folder()?;
-    let server = Tavola::start(&cores, &folder.path().join("single"))?;
+    let data = options.data.clone().unwrap_or_else(|| folder.path().join("single"));
+    let is_filled = data.exists();
+    let server = Tavola::start(&cores, &data)?;
     let target = server.target();
     let table = Table::new(&server.endpoint, "Single", options.rows);
-    fill(&cores, &target, &table)?;
+    if !is_filled {
+        fill(&cores, &target, &table)?;
+    }
     let source = if work == Work::Delete {
         let (filling, deletions) = table.doomed(options.rows)?;
         fill_from(&cores, &target, &filling)?;
