@@ -9,13 +9,15 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use fjall::PersistMode;
+use lsm_tree::AbstractTree;
 use tavola_engine::EngineError;
 use tavola_model::DateTime;
 
 use crate::disk::DiskGuard;
+use crate::merge::MergeList;
 use crate::overlay::Overlay;
 use crate::queue::{Answer, Queue, SpacesSnapshot, Task, Write};
-use crate::settings::{ROOM_CHECK_US, SEALED_MEMTABLES_MAX};
+use crate::settings::{ROOM_CHECK_US, SEALED_MEMTABLES_MAX, UNMERGED_RUNS_MAX};
 use crate::store::{Space, Store};
 
 const POISONED: &str = "an earlier write to the disk failed";
@@ -27,6 +29,7 @@ pub(crate) struct Committer {
     overlay: Arc<Overlay>,
     disk: Arc<DiskGuard>,
     last_tick: DateTime,
+    merges: Arc<MergeList>,
     reclaim: mpsc::Sender<Arc<Space>>,
 }
 
@@ -37,9 +40,10 @@ impl Committer {
         overlay: Arc<Overlay>,
         disk: Arc<DiskGuard>,
         last_tick: DateTime,
+        merges: Arc<MergeList>,
         reclaim: mpsc::Sender<Arc<Space>>,
     ) -> Self {
-        Self { store, queue, overlay, disk, last_tick, reclaim }
+        Self { store, queue, overlay, disk, last_tick, merges, reclaim }
     }
 
     /// Works until the queue is closed and empty.
@@ -105,21 +109,31 @@ impl Committer {
             }
         }
         self.store.put_last_tick(&mut batch, self.last_tick);
-        self.wait_for_room(writes)?;
+        for (place, write) in writes.iter().enumerate() {
+            let is_seen = place > 0 && Arc::ptr_eq(&write.space, &writes[place - 1].space);
+            if !is_seen {
+                self.wait_for_room(&write.space)?;
+                self.merges.add(&write.space);
+            }
+        }
         batch.commit()
     }
 
-    /// Waits while a space has as many full memtables as it may. Fails if the store has failed, because then nobody
-    /// writes them out any more.
-    fn wait_for_room(&self, writes: &[Write]) -> Result<(), fjall::Error> {
-        for (place, write) in writes.iter().enumerate() {
-            let is_seen = place > 0 && Arc::ptr_eq(&write.space, &writes[place - 1].space);
-            while !is_seen && write.space.keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX {
-                self.store.database.persist(PersistMode::Buffer)?;
-                std::thread::sleep(Duration::from_micros(ROOM_CHECK_US));
+    /// Waits while a space has as many full memtables or unmerged files as it may. Fails if the store has failed,
+    /// because then nobody writes them out or merges them any more.
+    fn wait_for_room(&self, space: &Space) -> Result<(), fjall::Error> {
+        loop {
+            if self.store.merge_failed.load(Ordering::Acquire) {
+                return Err(fjall::Error::Poisoned);
             }
+            let has_room = space.keyspace.sealed_memtable_count() < SEALED_MEMTABLES_MAX
+                && space.keyspace.tree.l0_run_count() < UNMERGED_RUNS_MAX;
+            if has_room {
+                return Ok(());
+            }
+            self.store.database.persist(PersistMode::Buffer)?;
+            std::thread::sleep(Duration::from_micros(ROOM_CHECK_US));
         }
-        Ok(())
     }
 
     fn poison(&self, group: Group, error: fjall::Error) {
@@ -212,7 +226,8 @@ mod tests {
         let store = Store::open(DataFolder::open(folder).unwrap(), &LocalSettings::new(folder)).unwrap();
         let disk = Arc::new(DiskGuard::new(folder.to_owned(), 0));
         let (queue, overlay) = (Arc::default(), Arc::new(Overlay::new()));
-        Committer::new(Arc::new(store), queue, overlay, disk, DateTime::MIN, mpsc::channel().0)
+        let merges = Arc::default();
+        Committer::new(Arc::new(store), queue, overlay, disk, DateTime::MIN, merges, mpsc::channel().0)
     }
 
     fn write(committer: &Committer) -> (Write, oneshot::Receiver<Result<(), EngineError>>) {
@@ -248,5 +263,17 @@ mod tests {
     #[test]
     fn a_store_that_had_failed_before_keeps_nothing_of_the_batch() {
         check(fjall::Error::Poisoned, |error| matches!(error, EngineError::Unavailable { .. }));
+    }
+
+    #[test]
+    fn once_merging_has_failed_no_write_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut committer = idle_committer(folder.path());
+        committer.store.merge_failed.store(true, Ordering::Release);
+        let (refused, mut answer) = write(&committer);
+        committer.commit(Group { writes: vec![refused], barriers: vec![] });
+        let error = answer.try_recv().unwrap().unwrap_err();
+        assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
+        assert!(committer.queue.admit().is_err());
     }
 }

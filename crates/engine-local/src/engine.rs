@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use crate::commit::Committer;
 use crate::disk::DiskGuard;
 use crate::folder::{DataFolder, OpenError};
+use crate::merge::{self, MergeList};
 use crate::overlay::{Overlay, PENDING_PREFIX_LEN, PendingRow, Stripe, pending_key};
 use crate::queue::{Answer, Queue, RowChange, SpacesSnapshot, Task, Write};
 use crate::row::{self, decode_key, encode_key};
@@ -31,6 +32,7 @@ pub struct LocalEngine {
     queue: Arc<Queue>,
     overlay: Arc<Overlay>,
     disk: Arc<DiskGuard>,
+    merges: Arc<MergeList>,
     ticks: TickClock,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -45,11 +47,14 @@ impl LocalEngine {
             queue: Arc::new(Queue::default()),
             overlay: Arc::new(Overlay::new()),
             disk: Arc::new(DiskGuard::new(store.folder.path().to_owned(), settings.disk_reserve_bytes)),
+            merges: Arc::default(),
             ticks: TickClock::starting_above(last_tick, clock),
             threads: Mutex::default(),
             store,
         };
-        engine.start(last_tick).map_err(|cause| engine.store.folder.failed(cause))?;
+        engine
+            .start(last_tick, settings.merge_threads.max(1))
+            .map_err(|cause| engine.store.folder.failed(cause))?;
         Ok(Arc::new(engine))
     }
 
@@ -66,7 +71,7 @@ impl LocalEngine {
         self.ask(Task::Snapshot).await
     }
 
-    fn start(&self, last_tick: DateTime) -> std::io::Result<()> {
+    fn start(&self, last_tick: DateTime, merge_threads: usize) -> std::io::Result<()> {
         let (reclaim, dropped_spaces) = mpsc::channel::<Arc<Space>>();
         let committer = Committer::new(
             self.store.clone(),
@@ -74,6 +79,7 @@ impl LocalEngine {
             self.overlay.clone(),
             self.disk.clone(),
             last_tick,
+            self.merges.clone(),
             reclaim,
         );
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -83,6 +89,11 @@ impl LocalEngine {
         threads.push(spawn("tavola-commit", Box::new(move || committer.run()))?);
         // Dropping the last reference to a dropped space removes its files.
         threads.push(spawn("tavola-reclaim", Box::new(move || dropped_spaces.into_iter().for_each(drop)))?);
+        self.store.spaces().iter().for_each(|space| self.merges.add(space));
+        for _ in 0..merge_threads {
+            let (store, merges) = (self.store.clone(), self.merges.clone());
+            threads.push(spawn("tavola-merge", Box::new(move || merge::run(&store, &merges)))?);
+        }
         Ok(())
     }
 
@@ -283,6 +294,7 @@ impl Engine for LocalEngine {
 impl Drop for LocalEngine {
     fn drop(&mut self) {
         self.queue.close(CLOSED, None);
+        self.merges.close();
         let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.drain(..) {
             // A thread that panicked has said so itself.

@@ -2,7 +2,8 @@
 //!
 //! A write goes down this list once: `engine` orders it within its partition and lets `decide` choose the
 //! changes; `overlay` shows them to the next writer of the partition; `queue` holds them; `commit` makes all that
-//! are waiting durable with one sync and answers them. Reads see only what is durable.
+//! are waiting durable with one sync and answers them. Reads see only what is durable. `merge` keeps the number of files
+//! small that a read has to look into.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,6 +24,7 @@ mod disk;
 mod engine;
 mod folder;
 mod journal;
+mod merge;
 mod overlay;
 mod queue;
 mod row;

@@ -14,8 +14,8 @@ pub struct LocalSettings {
     pub memtable_bytes: u64,
     /// Free disk space below which writes are refused.
     pub disk_reserve_bytes: u64,
-    /// Threads that write out and merge table files.
-    pub worker_threads: usize,
+    /// Threads that merge table files.
+    pub merge_threads: usize,
 }
 
 impl LocalSettings {
@@ -28,7 +28,7 @@ impl LocalSettings {
             cache_bytes: 32 * MIB,
             memtable_bytes: 4 * MIB,
             disk_reserve_bytes: 256 * MIB,
-            worker_threads: 3,
+            merge_threads: 2,
         }
     }
 }
@@ -36,9 +36,12 @@ impl LocalSettings {
 const MIB: u64 = 1024 * 1024;
 
 /// Size of a table file. On a journalling file system a commit waits for the sync of a table file that is written
-/// at the same time, so files smaller than the store's default of 64 MiB shorten the longest commits; yet smaller
-/// ones cost more merging.
-pub(crate) const TABLE_BYTES: u64 = 32 * MIB;
+/// at the same time, so files smaller than the store's default of 64 MiB shorten the longest commits. Yet smaller ones
+/// would be thousands on a large disk, each to be opened at a start.
+pub(crate) const TABLE_BYTES: u64 = 16 * MIB;
+/// Written-out memtables that are merged at once into the first level, which has as many table files. Fewer would be
+/// rewritten together with that level more often; more would be looked into by every read.
+pub(crate) const MERGED_RUNS: u8 = 8;
 /// Journal bytes kept before spaces with old unwritten rows are made to write them out. It bounds the replay at
 /// the next start, and the memory of all spaces together: a row in memory is a row in a journal.
 pub(crate) const JOURNAL_BYTES_MAX: u64 = 128 * MIB;
@@ -55,6 +58,13 @@ pub(crate) const COMMIT_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(crate) const SEALED_MEMTABLES_MAX: usize = 3;
 /// Microseconds between two looks at whether commits may go on.
 pub(crate) const ROOM_CHECK_US: u64 = 500;
+/// Runs of table files of one space that may wait to be merged; then commits wait too. Every read may have to look into
+/// each of them. Below fjall's own bounds, at which it first spins and then sleeps, for ever if merging has failed.
+pub(crate) const UNMERGED_RUNS_MAX: usize = 16;
+/// Milliseconds between two looks at whether there is something to merge in a space that is written to.
+pub(crate) const MERGE_CHECK_MS: u64 = 25;
+/// How far merging gives way to requests: a third of the share of a thread that does not.
+pub(crate) const MERGE_NICENESS: i32 = 5;
 /// Locks that order the writers of partitions. Two partitions share one by chance only.
 pub(crate) const STRIPES: usize = 1024;
 /// Written bytes after which free disk space is asked for again.

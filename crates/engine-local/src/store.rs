@@ -9,15 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use fjall::compaction::Leveled;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, Readable, Snapshot};
 use lsm_tree::{AbstractTree, SequenceNumberCounter};
 use tavola_engine::{EngineError, SpaceId, StoredRow};
 use tavola_model::DateTime;
 
 use crate::folder::{DataFolder, OpenError, sync_folder};
-use crate::settings::{JOURNAL_BYTES_MAX, LocalSettings, TABLE_BYTES};
-use crate::{journal, row};
+use crate::settings::{JOURNAL_BYTES_MAX, LocalSettings};
+use crate::{journal, merge, row};
 
 const KEYSPACES: &str = "keyspaces";
 const META: &str = "meta";
@@ -32,6 +31,8 @@ pub(crate) struct Store {
     memtable_bytes: u64,
     meta: Keyspace,
     pub(crate) database: Database,
+    /// Set when files could not be merged; no more writes are taken then.
+    pub(crate) merge_failed: AtomicBool,
     keyspaces_path: PathBuf,
     /// Dropped last: the lock outlives every file of the store.
     pub(crate) folder: DataFolder,
@@ -45,6 +46,8 @@ pub(crate) struct Space {
     pub(crate) keyspace: Keyspace,
     /// Set by the committer when it drops the space; a write that comes later is refused.
     pub(crate) is_dropped: AtomicBool,
+    /// Whether it is on the list of spaces that may have files to merge.
+    pub(crate) is_to_merge: AtomicBool,
 }
 
 impl Store {
@@ -60,7 +63,7 @@ impl Store {
         }
         let database = Database::builder(&path)
             .cache_size(settings.cache_bytes)
-            .worker_threads(settings.worker_threads.max(1))
+            .worker_threads(1)
             .max_journaling_size(JOURNAL_BYTES_MAX)
             .open()
             .map_err(|cause| folder.failed(cause))?;
@@ -73,6 +76,7 @@ impl Store {
             memtable_bytes: settings.memtable_bytes,
             meta,
             database,
+            merge_failed: AtomicBool::new(false),
             keyspaces_path: path.join(KEYSPACES),
             folder,
         };
@@ -160,11 +164,17 @@ impl Store {
         let options = || {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(memtable_bytes)
-                .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
+                .compaction_strategy(Arc::new(merge::strategy_of_the_store()))
         };
         let keyspace = self.database.keyspace(&id.to_string(), options)?;
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
-        let space = Space { id, instance, keyspace, is_dropped: AtomicBool::new(false) };
+        let space = Space {
+            id,
+            instance,
+            keyspace,
+            is_dropped: AtomicBool::new(false),
+            is_to_merge: AtomicBool::new(false),
+        };
         self.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::new(space));
         Ok(())
     }
