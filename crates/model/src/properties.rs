@@ -241,8 +241,11 @@ impl std::fmt::Debug for Properties {
 /// Collects properties, refusing what the service refuses.
 #[derive(Default)]
 pub struct PropertiesBuilder {
+    /// Counted from the first record.
     ends: Vec<u32>,
-    records: Vec<u8>,
+    /// Room for what stands before the records, then the records.
+    bytes: Vec<u8>,
+    records_at: usize,
 }
 
 impl PropertiesBuilder {
@@ -253,7 +256,10 @@ impl PropertiesBuilder {
 
     /// With nothing in it, and room for so many properties of so many bytes.
     pub fn with_capacity(count: usize, bytes: usize) -> Self {
-        Self { ends: Vec::with_capacity(count), records: Vec::with_capacity(bytes) }
+        let records_at = HEADER_LEN + count * END_LEN;
+        let mut room = Vec::with_capacity(records_at + bytes);
+        room.resize(records_at, 0);
+        Self { ends: Vec::with_capacity(count), bytes: room, records_at }
     }
 
     /// Adds a property after checking its name, its size, and that neither name nor number is too much.
@@ -278,43 +284,52 @@ impl PropertiesBuilder {
     }
 
     /// The packed properties in the order they were added.
-    pub fn finish(self) -> Properties {
+    pub fn finish(mut self) -> Properties {
         let count = u16::try_from(self.ends.len()).expect("at most 252, or twice that in a merge");
-        let mut bytes = Vec::with_capacity(HEADER_LEN + self.ends.len() * END_LEN + self.records.len());
-        bytes.extend_from_slice(&[VERSION, 0]);
-        bytes.extend_from_slice(&count.to_le_bytes());
+        let head_len = HEADER_LEN + self.ends.len() * END_LEN;
+        let mut head = Vec::with_capacity(head_len);
+        head.extend_from_slice(&[VERSION, 0]);
+        head.extend_from_slice(&count.to_le_bytes());
         for end in &self.ends {
-            bytes.extend_from_slice(&end.to_le_bytes());
+            head.extend_from_slice(&end.to_le_bytes());
         }
-        bytes.extend_from_slice(&self.records);
-        Properties { bytes: bytes.into() }
+        let Some(start) = self.records_at.checked_sub(head_len) else {
+            self.bytes.splice(..self.records_at, head);
+            return Properties { bytes: self.bytes.into() };
+        };
+        self.bytes[start..self.records_at].copy_from_slice(&head);
+        Properties { bytes: Bytes::from(self.bytes).slice(start..) }
     }
 
     fn has(&self, name: &str) -> bool {
         let mut start = 0;
         self.ends.iter().any(|end| {
-            let record = &self.records[start..*end as usize];
+            let record = &self.records()[start..*end as usize];
             start = *end as usize;
             record_name(record) == Some(name.as_bytes())
         })
     }
 
+    fn records(&self) -> &[u8] {
+        &self.bytes[self.records_at..]
+    }
+
     fn append(&mut self, name: &str, value: EdmValue<'_>) {
         let name_len = u16::try_from(name.len()).expect("a name of 255 units has at most 765 bytes");
-        self.records.push(type_code(value.edm_type()));
-        self.records.extend_from_slice(&name_len.to_le_bytes());
-        self.records.extend_from_slice(name.as_bytes());
+        self.bytes.push(type_code(value.edm_type()));
+        self.bytes.extend_from_slice(&name_len.to_le_bytes());
+        self.bytes.extend_from_slice(name.as_bytes());
         match value {
-            EdmValue::Binary(bytes) => self.records.extend_from_slice(bytes),
-            EdmValue::Boolean(flag) => self.records.push(u8::from(flag)),
-            EdmValue::DateTime(time) => self.records.extend_from_slice(&time.ticks().to_le_bytes()),
-            EdmValue::Double(number) => self.records.extend_from_slice(&number.to_bits().to_le_bytes()),
-            EdmValue::Guid(guid) => self.records.extend_from_slice(&guid.0),
-            EdmValue::Int32(number) => self.records.extend_from_slice(&number.to_le_bytes()),
-            EdmValue::Int64(number) => self.records.extend_from_slice(&number.to_le_bytes()),
-            EdmValue::String(text) => self.records.extend_from_slice(text.as_bytes()),
+            EdmValue::Binary(bytes) => self.bytes.extend_from_slice(bytes),
+            EdmValue::Boolean(flag) => self.bytes.push(u8::from(flag)),
+            EdmValue::DateTime(time) => self.bytes.extend_from_slice(&time.ticks().to_le_bytes()),
+            EdmValue::Double(number) => self.bytes.extend_from_slice(&number.to_bits().to_le_bytes()),
+            EdmValue::Guid(guid) => self.bytes.extend_from_slice(&guid.0),
+            EdmValue::Int32(number) => self.bytes.extend_from_slice(&number.to_le_bytes()),
+            EdmValue::Int64(number) => self.bytes.extend_from_slice(&number.to_le_bytes()),
+            EdmValue::String(text) => self.bytes.extend_from_slice(text.as_bytes()),
         }
-        self.ends.push(u32::try_from(self.records.len()).expect("252 properties of 96 KiB fit"));
+        self.ends.push(u32::try_from(self.records().len()).expect("252 properties of 96 KiB fit"));
     }
 }
 
