@@ -134,15 +134,11 @@ async fn read_body<'a>(
         }
         _ => None,
     };
-    Ok((collect(body, declared, settings).await?, room))
+    Ok((collect(body, settings).await?, room))
 }
 
 /// The bytes of a body that stays within its size and keeps its pace.
-async fn collect(
-    mut body: Incoming,
-    declared: usize,
-    settings: &FrontendSettings,
-) -> Result<Bytes, ErrorCode> {
+async fn collect(mut body: Incoming, settings: &FrontendSettings) -> Result<Bytes, ErrorCode> {
     let started = Instant::now();
     let mut first = Bytes::new();
     // Pieces are copied together as they come: each one that is kept would hold on to the buffer it was read
@@ -170,8 +166,10 @@ async fn collect(
             continue;
         }
         if all.is_empty() {
+            let rest =
+                body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).unwrap_or_default();
             // Memory that a client announces and never fills is never touched.
-            all.reserve(declared);
+            all.reserve(first.len() + piece.len() + rest);
             all.extend_from_slice(&first);
         }
         all.extend_from_slice(&piece);
