@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
+use fjall::config::BlockSizePolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, Readable, Snapshot};
 use lsm_tree::{AbstractTree, SequenceNumberCounter};
 use tavola_engine::{EngineError, SpaceId, StoredRow};
 use tavola_model::DateTime;
 
 use crate::folder::{DataFolder, OpenError, sync_folder};
-use crate::settings::{JOURNAL_BYTES_MAX, LocalSettings};
+use crate::settings::{BLOCK_BYTES, JOURNAL_BYTES_MAX, LocalSettings};
 use crate::{journal, merge, row};
 
 const KEYSPACES: &str = "keyspaces";
@@ -164,6 +165,7 @@ impl Store {
         let options = || {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(memtable_bytes)
+                .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
                 .compaction_strategy(Arc::new(merge::strategy_of_the_store()))
         };
         let keyspace = self.database.keyspace(&id.to_string(), options)?;

@@ -193,8 +193,7 @@ impl Properties {
         let mut all: Vec<Property<'_>> = changes.iter().collect();
         all.extend(self.iter().filter(|property| changes.get(property.name).is_none()));
         all.sort_by(|left, right| left.name.cmp(right.name));
-        let mut builder =
-            PropertiesBuilder::with_capacity(all.len(), self.bytes.len() + changes.bytes.len());
+        let mut builder = PropertiesBuilder::with_capacity(all.len(), self.bytes.len() + changes.bytes.len());
         for property in all {
             builder.append(property.name, property.value);
         }
