@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::AnyError;
 use crate::compare::{Contestant, Range, Series, take_turns};
 use crate::cores::Cores;
+use crate::disk::block_read_micros;
 use crate::load::{Load, run};
 use crate::process::memory;
 use crate::report::{Bound, Report};
@@ -87,6 +88,8 @@ pub fn measure_growth(cores: &Cores, options: &GrowthOptions, report: &mut Repor
         }
     }
     note_memory(report, &server, "after reads, pages and inserts", Bound::AtMost(256.0));
+    let micros = Range::of(&[block_read_micros(cores, &data)?]);
+    report.check("a block of 8 KiB from the system's cache", "µs to read and look at", micros, Bound::None);
 
     let table = Table::new(&server.endpoint, &table_name(largest), largest);
     let (_, dropped) = send(cores, &server.endpoint, &table.deletion()?)?;
