@@ -257,10 +257,10 @@ impl Stage {
         let _quiet = self.hold_azurite();
         let source = Table::new(&self.tavola.endpoint, "Write", 0).source(Work::InsertMany)?;
         let target = self.tavola.target();
-        let closed = run(&self.cores, &target, Load::closed(CONNECTIONS, self.plan.period), &source)?;
-        let per_second = u32::try_from(closed.requests).unwrap_or(u32::MAX) / 2;
-        let per_second = Duration::from_secs(per_second.into()).div_f64(self.plan.period.as_secs_f64());
-        let per_second = u32::try_from(per_second.as_secs())?;
+        // Long enough that what it keeps up includes the merging of what it took.
+        let period = self.plan.steady_period / 3;
+        let closed = run(&self.cores, &target, Load::closed(CONNECTIONS, period), &source)?;
+        let per_second = u32::try_from(closed.requests * 500 / u64::try_from(period.as_millis())?)?;
         let load =
             Load { pace: Pace::Open { per_second }, ..Load::closed(CONNECTIONS, self.plan.steady_period) };
         let measured = run(&self.cores, &target, load, &source)?;

@@ -66,8 +66,9 @@ pub(crate) const ROOM_CHECK_US: u64 = 500;
 pub(crate) const UNMERGED_RUNS_MAX: usize = 16;
 /// Milliseconds between two looks at whether there is something to merge in a space that is written to.
 pub(crate) const MERGE_CHECK_MS: u64 = 25;
-/// How far merging gives way to requests: a third of the share of a thread that does not.
-pub(crate) const MERGE_NICENESS: i32 = 5;
+/// How far merging gives way to requests: to a tenth of the share of a thread that does not. Further, and other
+/// processes of a busy machine could keep it from working at all, and the commits that wait for it.
+pub(crate) const MERGE_NICENESS: i32 = 10;
 /// Locks that order the writers of partitions. Two partitions share one by chance only.
 pub(crate) const STRIPES: usize = 1024;
 /// Written bytes after which free disk space is asked for again.
