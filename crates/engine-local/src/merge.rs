@@ -78,9 +78,10 @@ impl MergeList {
 /// Merges what is on the list until it is closed. Several threads may do so: a file is in one merge at a time.
 pub(crate) fn run(store: &Store, list: &MergeList) {
     give_way();
+    let _watch = PanicWatch(store);
     while let Some(spaces) = list.take() {
         for space in spaces {
-            if let Err(error) = merge(store, &space) {
+            if let Err(error) = merge(store, list, &space) {
                 // The files stay as they were. Writes are refused from now on: they would only add to the files.
                 tracing::error!(error = &error as &dyn std::error::Error, "merging table files failed");
                 store.merge_failed.store(true, Ordering::Release);
@@ -95,10 +96,21 @@ pub(crate) fn run(store: &Store, list: &MergeList) {
     }
 }
 
+/// Notes a panic as a failure: commits would else wait for merges that nobody does.
+struct PanicWatch<'a>(&'a Store);
+
+impl Drop for PanicWatch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.merge_failed.store(true, Ordering::Release);
+        }
+    }
+}
+
 /// Merges files of a space until its levels have the sizes they should have.
-fn merge(store: &Store, space: &Space) -> Result<(), lsm_tree::Error> {
+fn merge(store: &Store, list: &MergeList, space: &Space) -> Result<(), lsm_tree::Error> {
     let tree = &space.keyspace.tree;
-    while !space.is_dropped.load(Ordering::Acquire) {
+    while !space.is_dropped.load(Ordering::Acquire) && !list.state().is_closed {
         let before = tree.current_version().id();
         let oldest_read = store.database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
         tree.compact(Arc::new(strategy()), oldest_read)?;
@@ -156,7 +168,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, space) = store_with_files(folder.path());
         assert!(space.keyspace.tree.l0_run_count() >= usize::from(MERGED_RUNS));
-        merge(&store, &space).unwrap();
+        merge(&store, &MergeList::default(), &space).unwrap();
         assert_eq!(space.keyspace.tree.l0_run_count(), 0);
         assert_eq!(space.keyspace.get([3]).unwrap().as_deref(), Some(&[FILES - 1][..]));
     }

@@ -19,13 +19,13 @@ pub struct LocalSettings {
 }
 
 impl LocalSettings {
-    /// The defaults. A server with a million rows of 1 KB had 149 MiB resident after filling and 232 MiB after reads,
+    /// The defaults. A server with a million rows of 1 KB had 163 MiB resident after filling and 207 MiB after reads,
     /// pages and inserts (`docs/performance.md`). Commits wait while a memtable is written out and synced, so small ones
     /// shorten the longest waits.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
-            cache_bytes: 32 * MIB,
+            cache_bytes: 64 * MIB,
             memtable_bytes: 4 * MIB,
             disk_reserve_bytes: 256 * MIB,
             merge_threads: 2,

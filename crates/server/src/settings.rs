@@ -126,7 +126,7 @@ pub const SETTINGS: &[Setting] = &[
         "0",
         "how long the name of a deleted queue answers QueueBeingDeleted",
     ),
-    setting("cache-mb", "MIB", "32", "memory for blocks read from disk"),
+    setting("cache-mb", "MIB", "64", "memory for blocks read from disk"),
     setting(
         "memtable-mb",
         "MIB",
