@@ -170,10 +170,12 @@ impl Committer {
     }
 }
 
-/// Also when the thread panics, nobody is left waiting for it: the answers that were not given are dropped.
+/// Also when the thread panics, nobody is left waiting for it: the answers that were not given are dropped. Merging
+/// goes on until here, because a last commit may wait for it.
 impl Drop for Committer {
     fn drop(&mut self) {
         drop(self.queue.abandon("the committer has stopped"));
+        self.merges.close();
     }
 }
 

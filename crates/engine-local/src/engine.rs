@@ -294,7 +294,6 @@ impl Engine for LocalEngine {
 impl Drop for LocalEngine {
     fn drop(&mut self) {
         self.queue.close(CLOSED, None);
-        self.merges.close();
         let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.drain(..) {
             // A thread that panicked has said so itself.
