@@ -113,7 +113,6 @@ impl Committer {
             let is_seen = place > 0 && Arc::ptr_eq(&write.space, &writes[place - 1].space);
             if !is_seen {
                 self.wait_for_room(&write.space)?;
-                self.merges.add(&write.space);
             }
         }
         batch.commit()
@@ -121,8 +120,10 @@ impl Committer {
 
     /// Waits while a space has as many full memtables or unmerged files as it may. Fails if the store has failed,
     /// because then nobody writes them out or merges them any more.
-    fn wait_for_room(&self, space: &Space) -> Result<(), fjall::Error> {
+    fn wait_for_room(&self, space: &Arc<Space>) -> Result<(), fjall::Error> {
         loop {
+            // At each look: whoever merged it last may have found nothing to do, and it is waited for now.
+            self.merges.add(space);
             if self.store.merge_failed.load(Ordering::Acquire) {
                 return Err(fjall::Error::Poisoned);
             }
@@ -265,6 +266,15 @@ mod tests {
     #[test]
     fn a_store_that_had_failed_before_keeps_nothing_of_the_batch() {
         check(fjall::Error::Poisoned, |error| matches!(error, EngineError::Unavailable { .. }));
+    }
+
+    #[test]
+    fn a_space_that_is_waited_for_is_to_be_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        let committer = idle_committer(folder.path());
+        let space = committer.store.space(SpaceId::CATALOG).unwrap();
+        committer.wait_for_room(&space).unwrap();
+        assert!(space.is_to_merge.load(Ordering::Acquire));
     }
 
     #[test]
