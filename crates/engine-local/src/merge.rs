@@ -183,11 +183,15 @@ mod tests {
         assert_eq!(list.state().spaces.len(), 1);
         std::thread::scope(|scope| {
             scope.spawn(|| run(&store, &list));
-            while space.keyspace.tree.l0_run_count() > 0 {
+            for _ in 0..10_000 {
+                if space.keyspace.tree.l0_run_count() == 0 {
+                    break;
+                }
                 std::thread::sleep(Duration::from_millis(1));
             }
             list.close();
         });
+        assert_eq!(space.keyspace.tree.l0_run_count(), 0);
         list.add(&space);
         assert!(list.state().spaces.is_empty(), "a closed list keeps no space alive");
     }
