@@ -260,6 +260,7 @@ impl Stage {
         // Long enough that what it keeps up includes the merging of what it took.
         let period = self.plan.steady_period / 3;
         let closed = run(&self.cores, &target, Load::closed(CONNECTIONS, period), &source)?;
+        // Half of the requests a second.
         let per_second = u32::try_from(closed.requests * 500 / u64::try_from(period.as_millis())?)?;
         let load =
             Load { pace: Pace::Open { per_second }, ..Load::closed(CONNECTIONS, self.plan.steady_period) };
