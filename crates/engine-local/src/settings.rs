@@ -39,7 +39,7 @@ const MIB: u64 = 1024 * 1024;
 /// at the same time, so files smaller than the store's default of 64 MiB shorten the longest commits. Yet smaller ones
 /// would be thousands on a large disk, each to be opened at a start.
 pub(crate) const TABLE_BYTES: u64 = 16 * MIB;
-/// Size of a block of a table file, which is read and checked as a whole. Blocks of 4 KiB make scans dearer, by an eighth,
+/// Size of a block of a table file, which is read and checked as a whole. Blocks of 4 KiB make scans dearer, by a tenth,
 /// and twice the index; blocks of 16 KiB make point reads dearer.
 pub(crate) const BLOCK_BYTES: u32 = 8 * 1024;
 /// Written-out memtables that are merged at once into the first level, which has as many table files. Fewer would be
