@@ -7,11 +7,12 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
-use tavola_model::{AccountName, Address, AddressStyle, DateTime, ErrorCode, ServiceError};
+use tavola_model::{
+    AccountName, Address, AddressStyle, DateTime, ErrorCode, Query, ServiceError, StorageService,
+};
 
 use crate::bearer::Access;
-use crate::query::parse_query;
-use crate::sas::{self, SasFields, StorageService};
+use crate::sas::{self, SasFields};
 use crate::shared_key::{self, Scheme, SignedRequest};
 use crate::{Account, Accounts, KeyLimit};
 
@@ -30,8 +31,8 @@ pub struct RequestHead<'a> {
     pub method: &'a Method,
     /// The raw path as received, account included where it is in the path.
     pub path: &'a str,
-    /// The raw query without `?`.
-    pub query: &'a str,
+    /// The query, parsed once for signature and route.
+    pub query: &'a Query<'a>,
     /// All headers.
     pub headers: &'a HeaderMap,
     /// The account it addresses.
@@ -52,8 +53,8 @@ pub struct Caller {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Rights {
-    /// A browser that asks before it calls; may do nothing else.
-    Preflight,
+    /// No credentials: may do what needs none, which is a browser's preflight request.
+    Anonymous,
     /// Holds an account key.
     Owner,
     /// Holds a token for one table, queue, container or blob.
@@ -102,7 +103,7 @@ impl Caller {
             Rights::ServiceSas(rights) => {
                 rights.policy_id.as_deref().map(|id| (rights.resource.as_str(), id))
             }
-            Rights::Preflight | Rights::Owner | Rights::AccountSas(_) | Rights::Bearer(_) => None,
+            Rights::Anonymous | Rights::Owner | Rights::AccountSas(_) | Rights::Bearer(_) => None,
         }
     }
 }
@@ -120,7 +121,7 @@ pub fn authenticate(
     })?;
     let rights = if head.method == Method::OPTIONS {
         // A browser sends no credentials with a preflight, or those in the URL that it is asking about.
-        Rights::Preflight
+        Rights::Anonymous
     } else if let Some(authorization) = head.headers.get(http::header::AUTHORIZATION) {
         let authorization = authorization.to_str().map_err(|_| malformed_authorization())?;
         let (scheme, credentials) =
@@ -183,14 +184,11 @@ fn primary_path(head: &RequestHead<'_>) -> Option<String> {
 }
 
 /// The token in the query, if there is a signature.
-fn token(query: &str) -> Result<Option<SasFields>, ServiceError> {
-    let Some(parameters) = parse_query(query) else {
-        return Err(failed());
-    };
-    if parameters.iter().all(|parameter| parameter.name != "sig") {
+fn token(query: &Query<'_>) -> Result<Option<SasFields>, ServiceError> {
+    if query.get("sig").is_none() {
         return Ok(None);
     }
-    SasFields::pick(parameters).map(Some).ok_or_else(failed)
+    SasFields::pick(query).map(Some).ok_or_else(failed)
 }
 
 fn check_token(
@@ -302,9 +300,11 @@ fn check_peer(fields: &SasFields, peer: IpAddr) -> Result<(), ServiceError> {
     }
 }
 
-/// A RowKey bound needs its PartitionKey bound.
+/// A RowKey bound needs its PartitionKey bound. An empty bound is none: both sign the same text, so a holder could
+/// turn one into the other.
 fn parse_key_limit(fields: &SasFields) -> Result<Option<KeyLimit>, ServiceError> {
-    let bound = |partition: &str, row: &str| match (fields.given(partition), fields.given(row)) {
+    let given = |name: &str| fields.given(name).filter(|text| !text.is_empty());
+    let bound = |partition: &str, row: &str| match (given(partition), given(row)) {
         (None, None) => Ok(None),
         (Some(partition), row) => Ok(Some((partition.to_owned(), row.map(str::to_owned)))),
         (None, Some(_)) => Err(failed()),

@@ -1,22 +1,19 @@
 //! May they: a decoded command against what the caller's credentials allow.
 //!
-//! The command is looked at, never the URL, so a tunnelled verb, a continuation token and every part of a
-//! transaction meet the same rule. Needs of each operation:
-//! <https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-table> and
-//! <https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation>.
+//! The rule is applied to the command, never to the URL, so a tunnelled verb, a continuation token and every part
+//! of a transaction meet the same one. What each operation needs is in `needs/`.
 //!
 //! Invariant: a `Permitted` was made by `authorize`.
-
 use tavola_model::{
-    AccessPolicy, AccountName, Command, DateTime, EntityChange, EntityKey, EntityWrite, ErrorCode,
-    ServiceError, SignedIdentifier, TableName,
+    AccessPolicy, AccountName, Command, DateTime, EntityKey, ErrorCode, ServiceError, SignedIdentifier,
+    StorageService,
 };
 
+use crate::KeyLimit;
 use crate::authenticate::{
     AccountSasRights, Caller, Rights, ServiceSasRights, TokenLimits, check_times, failed,
 };
-use crate::queue_rights::{QueueNeed, queue_need};
-use crate::{KeyLimit, StorageService};
+use crate::needs::{Letters, Need};
 
 /// A command that may be executed for an account, on the keys inside the limit.
 #[derive(Clone, Debug)]
@@ -48,7 +45,7 @@ impl Permitted {
     pub fn unchecked_for_test(account: AccountName, command: Command, key_limit: Option<KeyLimit>) -> Self {
         let service = match command {
             Command::Queue(_) => StorageService::Queue,
-            _ => StorageService::Table,
+            Command::Account(_) | Command::Table(_) => StorageService::Table,
         };
         Self { account, service, command, key_limit }
     }
@@ -64,179 +61,68 @@ pub fn authorize(
 ) -> Result<Permitted, ServiceError> {
     let key_limit = match &caller.rights {
         Rights::Owner => None,
-        Rights::Preflight => {
-            check_preflight(&command)?;
-            None
-        }
+        Rights::Anonymous if Need::of(&command).is_free => None,
+        Rights::Anonymous => return Err(ErrorCode::AuthorizationFailure.into()),
         Rights::AccountSas(rights) => {
-            check_account_sas(rights, &command)?;
+            check_account_sas(rights, &Need::of(&command))?;
             None
         }
         Rights::Bearer(access) => {
-            access.check(&command)?;
+            access.check(&Need::of(&command))?;
             None
         }
         Rights::ServiceSas(rights) => {
-            check_service_sas(rights, policy, &command, now)?;
+            check_service_sas(rights, policy, &Need::of(&command), now)?;
             rights.key_limit.clone()
         }
     };
     Ok(Permitted { account: caller.account.clone(), service: caller.service, command, key_limit })
 }
 
-/// What an operation needs of a token.
-enum Need<'a> {
-    /// Nothing.
-    Free,
-    /// The service as a whole: these letters with `s`; never a service SAS.
-    Service(Letters),
-    /// A table as a whole: these letters with `c`; never a service SAS.
-    Container(Letters),
-    /// Only the account's owner.
-    Owner,
-    /// Reading entities of a table, or the one of this key.
-    Read(&'a TableName, Option<&'a EntityKey>),
-    /// Learning whether a table exists, which any permission on its entities tells.
-    Probe(&'a TableName),
-    /// Writing an entity of a table.
-    Write(&'a TableName, &'a EntityWrite),
-    /// Writing several.
-    Transact(&'a TableName, &'a [EntityWrite]),
-    /// Something of the queue service.
-    Queue(QueueNeed<'a>),
-}
-
-/// Permission letters: one of them is enough.
-pub(crate) type Letters = &'static str;
-
-/// Every letter that opens entities.
-const ENTITY_LETTERS: Letters = "raud";
-
-fn need(command: &Command) -> Need<'_> {
-    match command {
-        Command::PreflightRequest(_) => Need::Free,
-        Command::GetServiceProperties | Command::GetServiceStats => Need::Service("r"),
-        Command::SetServiceProperties(_) => Need::Service("w"),
-        Command::QueryTables(_) | Command::GetTable(_) => Need::Container("l"),
-        Command::CreateTable(_) => Need::Container("cw"),
-        Command::DeleteTable(_) => Need::Container("d"),
-        Command::GetTableAcl(_) | Command::SetTableAcl(..) => Need::Owner,
-        Command::QueryEntities(query) => Need::Read(&query.table, None),
-        Command::GetEntity(get) => Need::Read(&get.table, Some(&get.key)),
-        Command::ProbeTable(table, _) => Need::Probe(table),
-        Command::WriteEntity(table, write) => Need::Write(table, write),
-        Command::TransactEntities(transaction) => Need::Transact(&transaction.table, &transaction.writes),
-        Command::Queue(command) => Need::Queue(queue_need(command)),
-    }
-}
-
-/// The letters of which a change needs every one.
-fn change_letters(change: &EntityChange) -> Letters {
-    match change {
-        EntityChange::Insert(_) => "a",
-        EntityChange::Update(..) | EntityChange::Merge(..) => "u",
-        EntityChange::InsertOrReplace(_) | EntityChange::InsertOrMerge(_) => "au",
-        EntityChange::Delete(_) => "d",
-    }
-}
-
-fn check_preflight(command: &Command) -> Result<(), ServiceError> {
-    match need(command) {
-        Need::Free => Ok(()),
-        Need::Service(_)
-        | Need::Container(_)
-        | Need::Owner
-        | Need::Read(..)
-        | Need::Probe(_)
-        | Need::Write(..)
-        | Need::Transact(..)
-        | Need::Queue(_) => Err(ErrorCode::AuthorizationFailure.into()),
-    }
-}
-
-fn check_account_sas(rights: &AccountSasRights, command: &Command) -> Result<(), ServiceError> {
+fn check_account_sas(rights: &AccountSasRights, need: &Need<'_>) -> Result<(), ServiceError> {
     if !rights.services.contains(rights.service.letter()) {
         return Err(ErrorCode::AuthorizationServiceMismatch.into());
     }
-    let check_type = |letter: char| match rights.resource_types.contains(letter) {
-        true => Ok(()),
-        false => Err(ServiceError::new(ErrorCode::AuthorizationResourceTypeMismatch)),
-    };
-    match need(command) {
-        Need::Free => Ok(()),
-        Need::Owner => Err(ErrorCode::AuthorizationFailure.into()),
-        Need::Service(letters) => {
-            check_type('s')?;
-            check_any(&rights.permissions, letters)
-        }
-        Need::Container(letters) => {
-            check_type('c')?;
-            check_any(&rights.permissions, letters)
-        }
-        Need::Read(..) => {
-            check_type('o')?;
-            check_any(&rights.permissions, "r")
-        }
-        Need::Probe(_) => {
-            check_type('o')?;
-            check_any(&rights.permissions, ENTITY_LETTERS)
-        }
-        Need::Write(_, write) => {
-            check_type('o')?;
-            check_write(&rights.permissions, None, write)
-        }
-        Need::Transact(_, writes) => {
-            check_type('o')?;
-            check_writes(&rights.permissions, None, writes)
-        }
-        Need::Queue(need) => {
-            let (letter, letters) = need.account_sas.ok_or(ErrorCode::AuthorizationFailure)?;
-            check_type(letter)?;
-            check_any(&rights.permissions, letters)
-        }
+    if need.is_free {
+        return Ok(());
     }
+    let (resource_type, letters) = need.account_sas.ok_or(ErrorCode::AuthorizationFailure)?;
+    if !rights.resource_types.contains(resource_type) {
+        return Err(ErrorCode::AuthorizationResourceTypeMismatch.into());
+    }
+    check_letters(&rights.permissions, letters, need, None)
 }
 
 fn check_service_sas(
     rights: &ServiceSasRights,
     policy: Option<&SignedIdentifier>,
-    command: &Command,
+    need: &Need<'_>,
     now: DateTime,
 ) -> Result<(), ServiceError> {
     let limits = with_policy(rights, policy)?;
     check_times(limits.start, limits.expiry, now)?;
+    if need.is_free {
+        return Ok(());
+    }
+    let (resource, letters) = need.service_sas.ok_or(ErrorCode::AuthorizationFailure)?;
+    if resource != rights.resource {
+        return Err(ErrorCode::AuthorizationFailure.into());
+    }
     let permissions = limits.permissions.unwrap_or_default();
-    let check_table = |table: &TableName| match table.folded() == rights.resource {
-        true => Ok(()),
-        false => Err(ServiceError::new(ErrorCode::AuthorizationFailure)),
-    };
-    match need(command) {
-        Need::Free => Ok(()),
-        Need::Service(_) | Need::Container(_) | Need::Owner => Err(ErrorCode::AuthorizationFailure.into()),
-        Need::Read(table, key) => {
-            check_table(table)?;
-            check_any(&permissions, "r")?;
-            check_point_read(rights.key_limit.as_ref(), key)
-        }
-        Need::Probe(table) => {
-            check_table(table)?;
-            check_any(&permissions, ENTITY_LETTERS)
-        }
-        Need::Write(table, write) => {
-            check_table(table)?;
-            check_write(&permissions, rights.key_limit.as_ref(), write)
-        }
-        Need::Transact(table, writes) => {
-            check_table(table)?;
-            check_writes(&permissions, rights.key_limit.as_ref(), writes)
-        }
-        Need::Queue(need) => {
-            let (queue, letters) = need.service_sas.ok_or(ErrorCode::AuthorizationFailure)?;
-            if queue.as_str() != rights.resource {
-                return Err(ErrorCode::AuthorizationFailure.into());
-            }
-            check_any(&permissions, letters)
-        }
+    check_letters(&permissions, letters, need, rights.key_limit.as_ref())?;
+    check_point_read(rights.key_limit.as_ref(), need.read)
+}
+
+fn check_letters(
+    permissions: &str,
+    letters: Letters,
+    need: &Need<'_>,
+    key_limit: Option<&KeyLimit>,
+) -> Result<(), ServiceError> {
+    match letters {
+        Letters::AnyOf(letters) if letters.chars().any(|letter| permissions.contains(letter)) => Ok(()),
+        Letters::AnyOf(_) => Err(ErrorCode::AuthorizationPermissionMismatch.into()),
+        Letters::OfWrites => check_writes(permissions, key_limit, need),
     }
 }
 
@@ -271,13 +157,6 @@ fn one_of<T>(token: Option<T>, stored: Option<T>) -> Result<Option<T>, ServiceEr
     }
 }
 
-fn check_any(permissions: &str, letters: Letters) -> Result<(), ServiceError> {
-    match letters.chars().any(|letter| permissions.contains(letter)) {
-        true => Ok(()),
-        false => Err(ErrorCode::AuthorizationPermissionMismatch.into()),
-    }
-}
-
 /// An entity outside the limit does not exist for the caller.
 fn check_point_read(key_limit: Option<&KeyLimit>, key: Option<&EntityKey>) -> Result<(), ServiceError> {
     match (key_limit, key) {
@@ -286,29 +165,22 @@ fn check_point_read(key_limit: Option<&KeyLimit>, key: Option<&EntityKey>) -> Re
     }
 }
 
-/// A write needs its letters and a key inside the limit.
-fn check_write(
-    permissions: &str,
-    key_limit: Option<&KeyLimit>,
-    write: &EntityWrite,
-) -> Result<(), ServiceError> {
-    if change_letters(&write.change).chars().any(|letter| !permissions.contains(letter)) {
-        return Err(ErrorCode::AuthorizationPermissionMismatch.into());
-    }
-    match key_limit {
-        Some(limit) if !limit.contains(&write.key) => Err(ErrorCode::AuthorizationFailure.into()),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// Every write of a transaction; the first that may not be done is named.
+/// Every write needs its letters and a key inside the limit; the first of a transaction that lacks them is named.
 fn check_writes(
     permissions: &str,
     key_limit: Option<&KeyLimit>,
-    writes: &[EntityWrite],
+    need: &Need<'_>,
 ) -> Result<(), ServiceError> {
-    for (index, write) in writes.iter().enumerate() {
-        check_write(permissions, key_limit, write).map_err(|error| error.at_operation(index))?;
+    for (index, (key, letters)) in need.writes.iter().enumerate() {
+        let code = if letters.chars().any(|letter| !permissions.contains(letter)) {
+            ErrorCode::AuthorizationPermissionMismatch
+        } else if key_limit.is_some_and(|limit| !limit.contains(key)) {
+            ErrorCode::AuthorizationFailure
+        } else {
+            continue;
+        };
+        let error = ServiceError::new(code);
+        return Err(if need.is_transaction { error.at_operation(index) } else { error });
     }
     Ok(())
 }

@@ -14,9 +14,9 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, P
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind, Validation};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use tavola_model::{Command, DateTime, ErrorCode, QueueCommand, ServiceError};
+use tavola_model::{DateTime, ErrorCode, ServiceError, StorageService};
 
-use crate::StorageService;
+use crate::needs::{Bearer, Need};
 
 /// Seconds by which the issuer's clock may differ from ours.
 pub const BEARER_LEEWAY_SECONDS: i64 = 60;
@@ -229,27 +229,21 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Holds a command against the roles. Lists of access policies do not exist for bearers of tokens; what is
-    /// set for a whole service is left to those who may write.
-    pub fn check(self, command: &Command) -> Result<(), ServiceError> {
-        let needed = match command {
-            Command::PreflightRequest(_) => return Ok(()),
-            Command::GetTableAcl(_) | Command::SetTableAcl(..) => {
-                return Err(ErrorCode::ResourceNotFound.into());
-            }
-            Command::Queue(QueueCommand::GetQueueAcl(_) | QueueCommand::SetQueueAcl(..)) => {
-                return Err(ErrorCode::AuthorizationFailure.into());
-            }
-            Command::GetServiceProperties => Access::Write,
-            other if other.writes() => Access::Write,
-            _ => Access::Read,
-        };
-        if self >= needed { Ok(()) } else { Err(ErrorCode::AuthorizationPermissionMismatch.into()) }
+    /// Holds the need of a command against the roles.
+    pub fn check(self, need: &Need<'_>) -> Result<(), ServiceError> {
+        match need.bearer {
+            Bearer::Refused(code) => Err(code.into()),
+            Bearer::Needs(needed) if self >= needed => Ok(()),
+            Bearer::Needs(_) => Err(ErrorCode::AuthorizationPermissionMismatch.into()),
+        }
     }
 }
 
 #[derive(Deserialize)]
 struct Claims {
+    /// One issuer. The library would also take a list that holds ours.
+    #[serde(rename = "iss")]
+    _issuer: String,
     exp: i64,
     nbf: Option<i64>,
     #[serde(default)]

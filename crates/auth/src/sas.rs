@@ -6,37 +6,7 @@
 //! which order, depends on the service and on the version that the token names.
 
 use percent_encoding::percent_decode_str;
-use tavola_model::AccountName;
-
-use crate::query::Parameter;
-
-/// One of the storage services.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the service's own words")]
-pub enum StorageService {
-    Blob,
-    Queue,
-    Table,
-}
-
-impl StorageService {
-    /// Its letter in the `ss` field of an account SAS.
-    pub(crate) fn letter(self) -> char {
-        match self {
-            Self::Blob => 'b',
-            Self::Queue => 'q',
-            Self::Table => 't',
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Blob => "blob",
-            Self::Queue => "queue",
-            Self::Table => "table",
-        }
-    }
-}
+use tavola_model::{AccountName, Query, StorageService};
 
 /// Names of query parameters that belong to a token.
 const FIELD_NAMES: [&str; 25] = [
@@ -77,14 +47,16 @@ pub(crate) struct SasFields(Vec<(&'static str, String)>);
 
 impl SasFields {
     /// Picks the fields of a token out of a query; `None` if one is given twice.
-    pub fn pick(parameters: Vec<Parameter>) -> Option<Self> {
+    pub fn pick(query: &Query<'_>) -> Option<Self> {
         let mut fields = Self::default();
-        for Parameter { name, value } in parameters {
-            let Some(&name) = FIELD_NAMES.iter().find(|&&known| known == name) else { continue };
+        for (name, value) in query.iter() {
+            let Some(&name) = FIELD_NAMES.iter().find(|known| known.eq_ignore_ascii_case(name)) else {
+                continue;
+            };
             if fields.given(name).is_some() {
                 return None;
             }
-            fields.set(name, value);
+            fields.set(name, value.to_owned());
         }
         Some(fields)
     }
@@ -140,7 +112,7 @@ pub(crate) fn service_string_to_sign(
     fields: &SasFields,
 ) -> Option<String> {
     let version = version(fields, SERVICE_VERSION_MIN)?;
-    let prefix = if version >= "2015-02-21" { format!("/{}", service.word()) } else { String::new() };
+    let prefix = if version >= "2015-02-21" { format!("/{}", service.as_str()) } else { String::new() };
     let canonical = format!("{prefix}/{account}/{resource}");
     let mut lines = vec![fields.value("sp"), fields.value("st"), fields.value("se"), &canonical];
     lines.push(fields.value("si"));
@@ -203,10 +175,9 @@ fn version<'a>(fields: &'a SasFields, min: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::parse_query;
 
     fn fields(query: &str) -> SasFields {
-        SasFields::pick(parse_query(query).unwrap()).unwrap()
+        SasFields::pick(&Query::parse(query).unwrap()).unwrap()
     }
 
     fn check(service: StorageService, query: &str, expected: Option<&str>) {
@@ -252,8 +223,8 @@ mod tests {
     #[test]
     fn a_repeated_field_is_refused_in_any_case() {
         for query in ["sp=r&sp=rw", "tn=a&TN=b"] {
-            assert!(SasFields::pick(parse_query(query).unwrap()).is_none(), "{query}");
+            assert!(SasFields::pick(&Query::parse(query).unwrap()).is_none(), "{query}");
         }
-        assert!(SasFields::pick(parse_query("x=1&x=2").unwrap()).is_some());
+        assert!(SasFields::pick(&Query::parse("x=1&x=2").unwrap()).is_some());
     }
 }

@@ -6,10 +6,7 @@
 
 use http::header::{self, AsHeaderName};
 use http::{HeaderMap, HeaderName, Method};
-use tavola_model::AccountName;
-
-use crate::StorageService;
-use crate::query::parse_query;
+use tavola_model::{AccountName, Query, StorageService};
 
 static X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
 
@@ -39,8 +36,8 @@ pub struct SignedRequest<'a> {
     pub method: &'a Method,
     /// The raw path.
     pub path: &'a str,
-    /// The raw query without `?`.
-    pub query: &'a str,
+    /// The query.
+    pub query: &'a Query<'a>,
     /// All headers.
     pub headers: &'a HeaderMap,
 }
@@ -67,14 +64,14 @@ fn table_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<Stri
     push_line(&mut text, header(headers, "content-md5")?);
     push_line(&mut text, header(headers, "content-type")?);
     push_line(&mut text, date(headers)?);
-    push_short_resource(&mut text, account, request)?;
+    push_short_resource(&mut text, account, request);
     Some(text)
 }
 
 fn table_lite_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<String> {
     let mut text = String::with_capacity(256);
     push_line(&mut text, date(request.headers)?);
-    push_short_resource(&mut text, account, request)?;
+    push_short_resource(&mut text, account, request);
     Some(text)
 }
 
@@ -106,7 +103,7 @@ fn lite_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<Strin
     push_line(&mut text, header(headers, "content-type")?);
     push_line(&mut text, date_unless_x_ms_date(headers)?);
     push_x_ms_headers(&mut text, headers)?;
-    push_short_resource(&mut text, account, request)?;
+    push_short_resource(&mut text, account, request);
     Some(text)
 }
 
@@ -168,34 +165,34 @@ fn push_x_ms_headers(text: &mut String, headers: &HeaderMap) -> Option<()> {
 }
 
 /// `/account/path`, and of the query only `comp`.
-fn push_short_resource(text: &mut String, account: &AccountName, request: &SignedRequest<'_>) -> Option<()> {
+fn push_short_resource(text: &mut String, account: &AccountName, request: &SignedRequest<'_>) {
     push_path(text, account, request);
-    if request.query.is_empty() {
-        return Some(());
-    }
-    if let Some(comp) = parse_query(request.query)?.iter().find(|parameter| parameter.name == "comp") {
+    if let Some(comp) = request.query.get("comp") {
         text.push_str("?comp=");
-        text.push_str(&comp.value);
+        text.push_str(comp);
     }
-    Some(())
 }
 
-/// `/account/path`, then each parameter on its line, by name, values sorted and joined.
+/// `/account/path`, then each parameter on its line, by name.
+///
+/// The text must say what is executed and nothing else, so there is none for a query that could be read in two
+/// ways: a name with `:`, a line break in a name or value, or a name that is given twice, whose values the service
+/// joins with commas.
 fn push_full_resource(text: &mut String, account: &AccountName, request: &SignedRequest<'_>) -> Option<()> {
     push_path(text, account, request);
-    let mut parameters = parse_query(request.query)?;
-    parameters.sort_by(|one, other| (&one.name, &one.value).cmp(&(&other.name, &other.value)));
-    let mut previous = None;
-    for parameter in &parameters {
-        if previous == Some(&parameter.name) {
-            text.push(',');
-        } else {
-            text.push('\n');
-            text.push_str(&parameter.name);
-            text.push(':');
-        }
-        text.push_str(&parameter.value);
-        previous = Some(&parameter.name);
+    let mut parameters: Vec<(String, &str)> =
+        request.query.iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
+    parameters.sort_unstable();
+    let is_repeated = parameters.windows(2).any(|pair| pair[0].0 == pair[1].0);
+    let is_ambiguous = |(name, value): &(String, &str)| name.contains([':', '\n']) || value.contains('\n');
+    if is_repeated || parameters.iter().any(is_ambiguous) {
+        return None;
+    }
+    for (name, value) in &parameters {
+        text.push('\n');
+        text.push_str(name);
+        text.push(':');
+        text.push_str(value);
     }
     Some(())
 }
@@ -216,8 +213,12 @@ mod tests {
             map.append(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
         }
         let account = AccountName::parse("acct").unwrap();
-        let request = SignedRequest { method: &Method::PUT, path: "/a%20b", query, headers: &map };
-        assert_eq!(string_to_sign(service, scheme, &account, &request).unwrap(), expected);
+        let query = Query::parse(query).unwrap();
+        let request = SignedRequest { method: &Method::PUT, path: "/a%20b", query: &query, headers: &map };
+        assert_eq!(
+            string_to_sign(service, scheme, &account, &request).as_deref().unwrap_or("none"),
+            expected
+        );
     }
 
     #[test]
@@ -249,8 +250,8 @@ mod tests {
             StorageService::Queue,
             Scheme::SharedKey,
             &headers,
-            "b=2&A=z&a=y",
-            &format!("PUT\n\n\n0\n\n\nD\n\n\n\n\n\n{x_ms}/acct/a%20b\na:y,z\nb:2"),
+            "b=2&A=z",
+            &format!("PUT\n\n\n0\n\n\nD\n\n\n\n\n\n{x_ms}/acct/a%20b\na:z\nb:2"),
         );
         check(
             StorageService::Blob,
@@ -271,5 +272,21 @@ mod tests {
             "",
             "PUT\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:X\n/acct/a%20b",
         );
+    }
+
+    #[test]
+    fn a_query_that_could_be_read_in_two_ways_is_not_signed() {
+        for service in [StorageService::Queue, StorageService::Blob] {
+            for query in ["a%3A1%0Ab=2", "a=1%0Ab:2", "a%3Ab=1", "a=1&a=2", "a=1&A=2"] {
+                check(service, Scheme::SharedKey, &[("date", "D")], query, "none");
+            }
+        }
+    }
+
+    #[test]
+    fn the_comp_that_is_signed_is_the_one_that_is_routed() {
+        let text = "D\n/acct/a%20b?comp=one";
+        check(StorageService::Table, Scheme::SharedKeyLite, &[("date", "D")], "Comp=one&comp=two", text);
+        assert_eq!(Query::parse("Comp=one&comp=two").unwrap().get("comp"), Some("one"));
     }
 }

@@ -2,9 +2,9 @@
 //! same layouts that verify.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tavola_model::{DateTime, ErrorCode, ServiceError};
+use tavola_model::{DateTime, ErrorCode, ServiceError, StorageService};
 
-use crate::sas::{self, SasFields, StorageService};
+use crate::sas::{self, SasFields};
 use crate::shared_key::{self, Scheme, SignedRequest};
 use crate::{Account, KeyLimit};
 
@@ -67,14 +67,7 @@ pub fn sign_service_sas(
         }
         StorageService::Blob | StorageService::Queue => sas.resource.to_owned(),
     };
-    for (bound, partition_name, row_name) in [(&sas.keys.start, "spk", "srk"), (&sas.keys.end, "epk", "erk")]
-    {
-        let Some((partition, row)) = bound else { continue };
-        fields.set(partition_name, partition.clone());
-        if let Some(row) = row {
-            fields.set(row_name, row.clone());
-        }
-    }
+    set_key_limit(&mut fields, &sas.keys)?;
     let text = sas::service_string_to_sign(service, account.name(), &resource, &fields)
         .ok_or(ErrorCode::InvalidInput)?;
     Ok(finish(account, fields, &text))
@@ -109,6 +102,34 @@ pub fn sign_account_sas(account: &Account, sas: &AccountSas<'_>) -> Result<Strin
     fields.set("srt", sas.resource_types.to_owned());
     let text = sas::account_string_to_sign(account.name(), &fields).ok_or(ErrorCode::InvalidInput)?;
     Ok(finish(account, fields, &text))
+}
+
+/// Sets the bounds of a key limit. An empty field signs the same text as a missing one, so a bound that would need
+/// an empty field to hold is refused: its holder could remove it.
+fn set_key_limit(fields: &mut SasFields, keys: &KeyLimit) -> Result<(), ServiceError> {
+    if let Some((partition, row)) = &keys.start {
+        let row = row.as_deref().unwrap_or_default();
+        if partition.is_empty() && !row.is_empty() {
+            return Err(inexpressible_bound());
+        }
+        set_text(fields, "spk", partition);
+        set_text(fields, "srk", row);
+    }
+    if let Some((partition, row)) = &keys.end {
+        if partition.is_empty() || row.as_deref().is_some_and(str::is_empty) {
+            return Err(inexpressible_bound());
+        }
+        set_text(fields, "epk", partition);
+        set_text(fields, "erk", row.as_deref().unwrap_or_default());
+    }
+    Ok(())
+}
+
+fn inexpressible_bound() -> ServiceError {
+    ServiceError::with_message(
+        ErrorCode::InvalidInput,
+        "a signature cannot hold an empty key as a bound: whoever has it could take the bound away",
+    )
 }
 
 fn common_fields(

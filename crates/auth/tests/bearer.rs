@@ -15,12 +15,12 @@ use rsa::traits::PublicKeyParts as _;
 use serde_json::{Value, json};
 use support::{Request, account, now};
 use tavola_auth::{
-    Accounts, BEARER_LEEWAY_SECONDS, BearerRules, Caller, KeySet, RequestHead, StorageService, TokenIssuer,
-    authenticate, authorize,
+    Accounts, BEARER_LEEWAY_SECONDS, BearerRules, Caller, KeySet, RequestHead, TokenIssuer, authenticate,
+    authorize,
 };
 use tavola_model::{
-    Address, Command, DateTime, EntityChange, EntityKey, EntityWrite, ErrorCode, EtagCondition, Key,
-    QueryTables, TableName,
+    AccountCommand, Address, Command, DateTime, EntityChange, EntityKey, EntityWrite, ErrorCode,
+    EtagCondition, Key, Query, QueryTables, StorageService, TableCommand, TableName,
 };
 
 const ISSUER: &str = "https://login.example/tenant";
@@ -118,7 +118,7 @@ fn ask_at(
     let head = RequestHead {
         method: &request.method,
         path: &request.path,
-        query: "",
+        query: &Query::default(),
         headers: &request.headers,
         address: &address,
         secure: true,
@@ -267,16 +267,16 @@ fn commands() -> Vec<(&'static str, Command)> {
     let key = EntityKey { partition: Key::parse("p").unwrap(), row: Key::parse("r").unwrap() };
     let write = EntityWrite { key, change: EntityChange::Delete(EtagCondition::Any) };
     vec![
-        ("read", Command::QueryTables(QueryTables::default())),
-        ("read", Command::GetTable(table.clone())),
-        ("read", Command::GetServiceStats),
-        ("write", Command::CreateTable(table.clone())),
-        ("write", Command::DeleteTable(table.clone())),
-        ("write", Command::WriteEntity(table.clone(), write)),
-        ("write", Command::GetServiceProperties),
-        ("write", Command::SetServiceProperties(Box::default())),
-        ("never", Command::GetTableAcl(table.clone())),
-        ("never", Command::SetTableAcl(table, Vec::new())),
+        ("read", Command::Table(TableCommand::QueryTables(QueryTables::default()))),
+        ("read", Command::Table(TableCommand::GetTable(table.clone()))),
+        ("read", Command::Account(AccountCommand::GetServiceStats)),
+        ("write", Command::Table(TableCommand::CreateTable(table.clone()))),
+        ("write", Command::Table(TableCommand::DeleteTable(table.clone()))),
+        ("write", Command::Table(TableCommand::WriteEntity(table.clone(), write))),
+        ("write", Command::Account(AccountCommand::GetServiceProperties)),
+        ("write", Command::Account(AccountCommand::SetServiceProperties(Box::default()))),
+        ("never", Command::Table(TableCommand::GetTableAcl(table.clone()))),
+        ("never", Command::Table(TableCommand::SetTableAcl(table, Vec::new()))),
     ]
 }
 

@@ -5,13 +5,11 @@
 mod support;
 
 use support::{Request, account, later, now};
-use tavola_auth::{
-    AccountSas, Caller, KeyLimit, ServiceSas, StorageService, authorize, sign_account_sas, sign_service_sas,
-};
+use tavola_auth::{AccountSas, Caller, KeyLimit, ServiceSas, authorize, sign_account_sas, sign_service_sas};
 use tavola_model::{
-    AccessPolicy, Command, EntityChange, EntityGroupTransaction, EntityKey, EntityWrite, ErrorCode,
-    EtagCondition, GetEntity, Key, Preflight, PropertiesBuilder, QueryEntities, QueryTables, ServiceError,
-    SignedIdentifier, TableName,
+    AccessPolicy, AccountCommand, Command, EntityChange, EntityGroupTransaction, EntityKey, EntityWrite,
+    ErrorCode, EtagCondition, GetEntity, Key, Preflight, PropertiesBuilder, QueryEntities, QueryTables,
+    ServiceError, SignedIdentifier, StorageService, TableCommand, TableName,
 };
 
 /// What an operation needs, as data: resource type, and sets of letters of which one whole set must be there.
@@ -27,20 +25,41 @@ struct Operation {
 const NEVER: &[&str] = &[];
 
 const OPERATIONS: [Operation; 18] = [
-    operation("query tables", 'c', &["l"], None, |_, _| Command::QueryTables(QueryTables::default())),
-    operation("get table", 'c', &["l"], None, |table, _| Command::GetTable(table.clone())),
-    operation("create table", 'c', &["c", "w"], None, |table, _| Command::CreateTable(table.clone())),
-    operation("delete table", 'c', &["d"], None, |table, _| Command::DeleteTable(table.clone())),
-    operation("get acl", 'c', NEVER, None, |table, _| Command::GetTableAcl(table.clone())),
-    operation("set acl", 'c', NEVER, None, |table, _| Command::SetTableAcl(table.clone(), Vec::new())),
-    operation("get properties", 's', &["r"], None, |_, _| Command::GetServiceProperties),
-    operation("set properties", 's', &["w"], None, |_, _| Command::SetServiceProperties(Box::default())),
-    operation("get stats", 's', &["r"], None, |_, _| Command::GetServiceStats),
+    operation("query tables", 'c', &["l"], None, |_, _| {
+        Command::Table(TableCommand::QueryTables(QueryTables::default()))
+    }),
+    operation("get table", 'c', &["l"], None, |table, _| {
+        Command::Table(TableCommand::GetTable(table.clone()))
+    }),
+    operation("create table", 'c', &["c", "w"], None, |table, _| {
+        Command::Table(TableCommand::CreateTable(table.clone()))
+    }),
+    operation("delete table", 'c', &["d"], None, |table, _| {
+        Command::Table(TableCommand::DeleteTable(table.clone()))
+    }),
+    operation("get acl", 'c', NEVER, None, |table, _| {
+        Command::Table(TableCommand::GetTableAcl(table.clone()))
+    }),
+    operation("set acl", 'c', NEVER, None, |table, _| {
+        Command::Table(TableCommand::SetTableAcl(table.clone(), Vec::new()))
+    }),
+    operation("get properties", 's', &["r"], None, |_, _| {
+        Command::Account(AccountCommand::GetServiceProperties)
+    }),
+    operation("set properties", 's', &["w"], None, |_, _| {
+        Command::Account(AccountCommand::SetServiceProperties(Box::default()))
+    }),
+    operation("get stats", 's', &["r"], None, |_, _| Command::Account(AccountCommand::GetServiceStats)),
     operation("query entities", 'o', &["r"], Some("r"), |table, _| {
-        Command::QueryEntities(QueryEntities { table: table.clone(), filter: None, top: None, from: None })
+        Command::Table(TableCommand::QueryEntities(QueryEntities {
+            table: table.clone(),
+            filter: None,
+            top: None,
+            from: None,
+        }))
     }),
     operation("get entity", 'o', &["r"], Some("r"), |table, row| {
-        Command::GetEntity(GetEntity { table: table.clone(), key: key(row) })
+        Command::Table(TableCommand::GetEntity(GetEntity { table: table.clone(), key: key(row) }))
     }),
     operation("insert", 'o', &["a"], Some("a"), |table, row| {
         write(table, row, EntityChange::Insert(PropertiesBuilder::new().finish()))
@@ -61,7 +80,7 @@ const OPERATIONS: [Operation; 18] = [
         write(table, row, EntityChange::Delete(EtagCondition::Any))
     }),
     operation("probe", 'o', &["r", "a", "u", "d"], Some(""), |table, _| {
-        Command::ProbeTable(table.clone(), ErrorCode::InvalidInput.into())
+        Command::Table(TableCommand::ProbeTable(table.clone(), ErrorCode::InvalidInput.into()))
     }),
 ];
 
@@ -80,7 +99,7 @@ fn key(row: &str) -> EntityKey {
 }
 
 fn write(table: &TableName, row: &str, change: EntityChange) -> Command {
-    Command::WriteEntity(table.clone(), EntityWrite { key: key(row), change })
+    Command::Table(TableCommand::WriteEntity(table.clone(), EntityWrite { key: key(row), change }))
 }
 
 fn people() -> TableName {
@@ -199,7 +218,7 @@ fn each_write_of_a_transaction_is_held_to_letters_and_range() {
     let writes: Vec<(&Operation, EntityWrite)> = OPERATIONS
         .iter()
         .filter_map(|operation| match (operation.command)(&people(), "4") {
-            Command::WriteEntity(_, write) => Some((operation, write)),
+            Command::Table(TableCommand::WriteEntity(_, write)) => Some((operation, write)),
             _ => None,
         })
         .collect();
@@ -217,8 +236,10 @@ fn each_write_of_a_transaction_is_held_to_letters_and_range() {
                 };
                 let mut all = vec![harmless.1.clone(), harmless.1.clone(), harmless.1.clone()];
                 all[index] = EntityWrite { key: key(row), change: write.change.clone() };
-                let command =
-                    Command::TransactEntities(EntityGroupTransaction { table: people(), writes: all });
+                let command = Command::Table(TableCommand::TransactEntities(EntityGroupTransaction {
+                    table: people(),
+                    writes: all,
+                }));
                 let expected = if !has_all(permissions, operation.service_letters.unwrap()) {
                     Err((ErrorCode::AuthorizationPermissionMismatch, Some(index)))
                 } else if row == "6" {
@@ -269,7 +290,15 @@ fn a_holder_of_the_account_key_may_do_everything_and_a_preflight_nothing_else() 
     }
     let ask = Preflight { origin: "http://a".into(), method: "GET".into(), headers: Vec::new() };
     for caller in [owner, preflight] {
-        assert_eq!(code(authorize(&caller, None, Command::PreflightRequest(ask.clone()), now())), Ok(()));
+        assert_eq!(
+            code(authorize(
+                &caller,
+                None,
+                Command::Account(AccountCommand::PreflightRequest(ask.clone())),
+                now()
+            )),
+            Ok(())
+        );
     }
 }
 

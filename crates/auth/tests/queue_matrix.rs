@@ -5,12 +5,10 @@
 mod support;
 
 use support::{Request, account, later, now};
-use tavola_auth::{
-    AccountSas, Caller, ServiceSas, StorageService, authorize, sign_account_sas, sign_service_sas,
-};
+use tavola_auth::{AccountSas, Caller, ServiceSas, authorize, sign_account_sas, sign_service_sas};
 use tavola_model::{
     AccessPolicy, Command, ErrorCode, GetMessages, ListQueues, MessageRef, Metadata, PeekMessages,
-    PutMessage, QueueCommand, QueueName, SignedIdentifier, UpdateMessage,
+    PutMessage, QueueCommand, QueueName, SignedIdentifier, StorageService, UpdateMessage,
 };
 
 /// What an operation needs, as data: resource type and letters of an account SAS, letters of a queue SAS, one of

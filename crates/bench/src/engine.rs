@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId};
 use tavola_engine_local::{LocalEngine, LocalSettings};
-use tavola_model::{Properties, SystemClock};
+use tavola_model::Properties;
+use tavola_system::SystemClock;
 use tokio::runtime::Runtime;
 
 use crate::AnyError;

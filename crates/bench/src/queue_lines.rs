@@ -5,7 +5,8 @@ use std::time::Duration;
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tavola_auth::{Account, AccountSas, sign_account_sas};
-use tavola_model::{Clock, SystemClock};
+use tavola_model::Clock;
+use tavola_system::SystemClock;
 use tavola_testkit::AzuriteService;
 
 use crate::AnyError;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use scylla::client::session_builder::SessionBuilder;
 use tavola_engine_cql::{ANNOUNCE_EVERY, ClusterSettings, CqlEngine, CqlSettings, Listed, init};
-use tavola_model::SystemClock;
+use tavola_system::SystemClock;
 
 /// How to reach a keyspace of its own, and what it is made with.
 fn place(name: &str) -> (CqlSettings, ClusterSettings) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId};
 use tavola_engine_local::{LocalEngine, LocalSettings};
-use tavola_model::SystemClock;
+use tavola_system::SystemClock;
 
 /// As in the server: the system's allocator keeps much of what the store gives back.
 #[global_allocator]

@@ -10,7 +10,7 @@
 //! use std::sync::Arc;
 //! use tavola_engine::{Engine, SpaceId};
 //! use tavola_engine_local::{LocalEngine, LocalSettings};
-//! use tavola_model::SystemClock;
+//! use tavola_system::SystemClock;
 //!
 //! let engine = LocalEngine::open(LocalSettings::new("data"), Arc::new(SystemClock))?;
 //! let row = engine.get(SpaceId::CATALOG, b"partition", b"row").await?;

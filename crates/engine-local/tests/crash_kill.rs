@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId, StoredRow};
 use tavola_engine_local::{LocalEngine, LocalSettings};
-use tavola_model::SystemClock;
+use tavola_system::SystemClock;
 
 const ROUNDS: u64 = 24;
 const TASKS: u64 = 48;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId};
 use tavola_engine_local::{LocalEngine, LocalSettings};
-use tavola_model::SystemClock;
+use tavola_system::SystemClock;
 
 const SPACE: SpaceId = SpaceId([9; 16]);
 const ROWS_BEFORE: u8 = 40;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tavola_engine::{Change, Decision, Engine, EngineError, Position, ScanRange, SpaceId};
 use tavola_engine_local::{BackupError, LocalEngine, LocalSettings, OpenError, verify};
-use tavola_model::SystemClock;
+use tavola_system::SystemClock;
 
 const SPACE: SpaceId = SpaceId([5; 16]);
 

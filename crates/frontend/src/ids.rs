@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tavola_model::Guid;
-use tavola_service::Chance;
+use tavola_model::{Guid, RandomSource};
 
 /// A source of ids that starts somewhere else in every process.
 #[derive(Debug)]
@@ -13,8 +12,8 @@ pub struct Ids {
 
 impl Ids {
     /// Starts at a random place.
-    pub fn new(chance: &dyn Chance) -> Self {
-        Self { counter: AtomicU64::new(u64::from_le_bytes(chance.bytes())) }
+    pub fn new(random: &dyn RandomSource) -> Self {
+        Self { counter: AtomicU64::new(u64::from_le_bytes(random.bytes())) }
     }
 
     /// The next id.
@@ -48,7 +47,7 @@ mod tests {
 
     struct Fixed;
 
-    impl Chance for Fixed {
+    impl RandomSource for Fixed {
         fn bytes(&self) -> [u8; 8] {
             [7; 8]
         }

@@ -8,8 +8,9 @@
 //! Ownership only saves work. Servers may disagree about who is up, and any of them may write to any partition at any
 //! time: the store keeps that right.
 
-use tavola_auth::StorageService;
-use tavola_model::{AccountName, Command, QueueCommand, QueueName};
+use tavola_model::{
+    AccountCommand, AccountName, Command, QueueCommand, QueueName, StorageService, TableCommand,
+};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::pinned::Fingerprint;
@@ -49,28 +50,28 @@ impl Place {
     /// The one partition that a command writes to; `None` for what only reads, and for what goes to the catalog.
     pub fn of(account: &AccountName, command: &Command) -> Option<Self> {
         let (service, resource, partition) = match command {
-            Command::WriteEntity(table, write) => {
+            Command::Table(TableCommand::WriteEntity(table, write)) => {
                 (StorageService::Table, table.folded(), write.key.partition.as_str())
             }
-            Command::TransactEntities(transaction) => {
+            Command::Table(TableCommand::TransactEntities(transaction)) => {
                 let first = transaction.writes.first()?;
                 (StorageService::Table, transaction.table.folded(), first.key.partition.as_str())
             }
             // A queue is one partition.
             Command::Queue(command) => (StorageService::Queue, written_messages(command)?.as_str(), ""),
-            Command::QueryTables(_)
-            | Command::GetTable(_)
-            | Command::CreateTable(_)
-            | Command::DeleteTable(_)
-            | Command::GetTableAcl(_)
-            | Command::SetTableAcl(..)
-            | Command::GetServiceProperties
-            | Command::SetServiceProperties(_)
-            | Command::GetServiceStats
-            | Command::PreflightRequest(_)
-            | Command::QueryEntities(_)
-            | Command::GetEntity(_)
-            | Command::ProbeTable(..) => return None,
+            Command::Table(TableCommand::QueryTables(_))
+            | Command::Table(TableCommand::GetTable(_))
+            | Command::Table(TableCommand::CreateTable(_))
+            | Command::Table(TableCommand::DeleteTable(_))
+            | Command::Table(TableCommand::GetTableAcl(_))
+            | Command::Table(TableCommand::SetTableAcl(..))
+            | Command::Account(AccountCommand::GetServiceProperties)
+            | Command::Account(AccountCommand::SetServiceProperties(_))
+            | Command::Account(AccountCommand::GetServiceStats)
+            | Command::Account(AccountCommand::PreflightRequest(_))
+            | Command::Table(TableCommand::QueryEntities(_))
+            | Command::Table(TableCommand::GetEntity(_))
+            | Command::Table(TableCommand::ProbeTable(..)) => return None,
         };
         let seed = match service {
             StorageService::Blob => 1,
@@ -145,7 +146,10 @@ mod tests {
     }
 
     fn write(table: &str, partition: &str, row: &str) -> Option<Place> {
-        let command = Command::WriteEntity(TableName::parse(table).unwrap(), delete(partition, row));
+        let command = Command::Table(TableCommand::WriteEntity(
+            TableName::parse(table).unwrap(),
+            delete(partition, row),
+        ));
         Place::of(&account(), &command)
     }
 
@@ -177,14 +181,20 @@ mod tests {
             table: TableName::parse("people").unwrap(),
             writes: vec![delete("p", "a"), delete("p", "b")],
         };
-        assert_eq!(place, Place::of(&account(), &Command::TransactEntities(transaction)));
+        assert_eq!(
+            place,
+            Place::of(&account(), &Command::Table(TableCommand::TransactEntities(transaction)))
+        );
         assert_ne!(place, write("People", "q", "r"));
         assert_ne!(place, write("Peoplep", "", "r"), "names and keys are kept apart");
         assert_ne!(
             place,
             Place::of(
                 &AccountName::parse("another").unwrap(),
-                &Command::WriteEntity(TableName::parse("People").unwrap(), delete("p", "r"))
+                &Command::Table(TableCommand::WriteEntity(
+                    TableName::parse("People").unwrap(),
+                    delete("p", "r")
+                ))
             )
         );
     }
@@ -199,8 +209,8 @@ mod tests {
         assert_eq!(of(QueueCommand::ClearMessages(queue())), None);
         let table = TableName::parse("People").unwrap();
         let get = GetEntity { table: table.clone(), key: delete("p", "r").key };
-        assert_eq!(Place::of(&account(), &Command::GetEntity(get)), None);
-        assert_eq!(Place::of(&account(), &Command::DeleteTable(table)), None);
+        assert_eq!(Place::of(&account(), &Command::Table(TableCommand::GetEntity(get))), None);
+        assert_eq!(Place::of(&account(), &Command::Table(TableCommand::DeleteTable(table))), None);
     }
 
     #[test]

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode, header};
-use tavola_auth::{Caller, RequestHead, StorageService};
+use tavola_auth::{Caller, RequestHead};
 use tavola_model::{
-    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, QueueName, ServiceError,
-    SignedIdentifier, TableName,
+    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query, QueueName, RandomSource,
+    ServiceError, SignedIdentifier, StorageService, TableName,
 };
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
-use tavola_service::{Chance, Service, cors};
+use tavola_service::{Service, cors};
 
 use crate::accounts::LiveAccounts;
 use crate::forward::{Affinity, Forwarded, is_forwarded};
@@ -55,10 +55,10 @@ impl Pipeline {
         accounts: Arc<LiveAccounts>,
         service: Service,
         clock: Arc<dyn Clock>,
-        chance: &dyn Chance,
+        random: &dyn RandomSource,
         settings: PipelineSettings,
     ) -> Self {
-        Self { accounts, service, clock, ids: Ids::new(chance), settings, affinity: None }
+        Self { accounts, service, clock, ids: Ids::new(random), settings, affinity: None }
     }
 
     /// The same beside other servers on the store.
@@ -74,19 +74,27 @@ impl Pipeline {
         let mut reply = Reply::of(
             &received.method,
             &received.headers,
-            &received.query,
             address.as_ref(),
             self.ids.next_request().to_string(),
             received.origin.secure,
         );
         reply.show_plan = self.settings.show_plan;
-        let mut form = Form::default();
+        let query = Query::parse(&received.query);
+        let mut form = match received.origin.service {
+            StorageService::Table => {
+                let none = Query::default();
+                Form::of(&received.headers, query.as_ref().unwrap_or(&none), &reply.version)
+            }
+            StorageService::Queue | StorageService::Blob => Form::default(),
+        };
         let mut trace = Trace { is_cut_short: received.body.is_err(), ..Trace::default() };
-        let result = match &address {
+        let result = match (&address, &query) {
             _ if host.is_empty() => Err(ErrorCode::HostInformationNotPresent.into()),
             _ if host.len() > HOST_BYTES_MAX => Err(ErrorCode::InvalidUri.into()),
-            Some(address) => self.answer(received, address, &reply, &mut form, &mut trace).await,
-            None => Err(ErrorCode::InvalidUri.into()),
+            (Some(address), Some(query)) => {
+                self.answer(received, query, address, &reply, &mut form, &mut trace).await
+            }
+            (None, _) | (_, None) => Err(ErrorCode::InvalidUri.into()),
         };
         let result = match result {
             Ok(Done::Elsewhere(response)) => {
@@ -99,7 +107,7 @@ impl Pipeline {
         let cors = self.cors_headers(received, address.as_ref()).await;
         let ids = [self.ids.next(), self.ids.next()];
         let (service, now) = (received.origin.service, self.clock.now());
-        let response = understand::encode(service, &reply, &form, &result, cors.as_ref(), now, ids);
+        let response = tavola_protocol::encode(service, &reply, &form, &result, cors.as_ref(), now, ids);
         trace.log(&reply, &result, response.status);
         Answer::Ours(response)
     }
@@ -107,6 +115,7 @@ impl Pipeline {
     async fn answer(
         &self,
         received: &Received<'_>,
+        query: &Query<'_>,
         address: &Address<'_>,
         reply: &Reply,
         form: &mut Form,
@@ -114,12 +123,13 @@ impl Pipeline {
     ) -> Result<Done, ServiceError> {
         reply.check_version()?;
         let now = self.clock.now();
-        let caller = self.authenticate(received, address, now).map_err(|error| match &self.affinity {
-            // The server that sent it has admitted it; it is to know this refusal from an answer, and go on by itself.
-            Some(_) if is_forwarded(&received.headers) => ErrorCode::AuthenticationFailed.into(),
-            _ => error,
-        })?;
-        let command = understand::command(received, address, reply, form)?;
+        let caller =
+            self.authenticate(received, query, address, now).map_err(|error| match &self.affinity {
+                // The server that sent it has admitted it; it is to know this refusal from an answer, and go on by itself.
+                Some(_) if is_forwarded(&received.headers) => ErrorCode::AuthenticationFailed.into(),
+                _ => error,
+            })?;
+        let command = understand::command(received, query, address, reply, form)?;
         trace.note(&command);
         if address.secondary && command.writes() {
             return Err(ErrorCode::WriteOperationsNotAllowed.into());
@@ -147,20 +157,25 @@ impl Pipeline {
     /// Whether the head of a request is enough to let its body in.
     pub(crate) fn admits(&self, received: &Received<'_>) -> bool {
         let host = received.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let address = Address::parse(host, &received.path);
-        address.is_some_and(|address| self.authenticate(received, &address, self.clock.now()).is_ok())
+        let (Some(address), Some(query)) =
+            (Address::parse(host, &received.path), Query::parse(&received.query))
+        else {
+            return false;
+        };
+        self.authenticate(received, &query, &address, self.clock.now()).is_ok()
     }
 
     fn authenticate(
         &self,
         received: &Received<'_>,
+        query: &Query<'_>,
         address: &Address<'_>,
         now: DateTime,
     ) -> Result<Caller, ServiceError> {
         let head = RequestHead {
             method: &received.method,
             path: &received.path,
-            query: &received.query,
+            query,
             headers: &received.headers,
             address,
             secure: received.origin.secure,

@@ -7,8 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use tavola_auth::StorageService;
-use tavola_model::{BODY_BYTES_MAX, ErrorCode};
+use tavola_model::{BODY_BYTES_MAX, ErrorCode, StorageService};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 

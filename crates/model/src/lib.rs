@@ -3,6 +3,9 @@
 //! Nothing here does I/O, knows JSON or HTTP, or is `async`. Every type is valid for as long as it
 //! exists: text is checked once, where it enters, and the type is the proof.
 //!
+//! What all services share is at the top; `table` and `queue` hold the nouns of one service each and never import
+//! from each other.
+//!
 //! ```
 //! use tavola_model::{TableName, PropertiesBuilder, EdmValue};
 //! let name = TableName::parse("People").unwrap();
@@ -12,54 +15,40 @@
 //! assert_eq!(properties.finish().get("Age"), Some(EdmValue::Int32(41)));
 //! ```
 
+mod account;
 mod acl;
 mod address;
 mod clock;
 mod command;
 mod datetime;
-mod entity;
 mod error;
-mod etag;
-mod filter;
 mod guid;
-mod key;
 mod limits;
-mod name;
+mod metadata;
 mod outcome;
-mod properties;
+mod query;
 mod queue;
-mod queue_command;
+mod random;
+mod service;
 mod service_properties;
-mod value;
+mod table;
 
+pub use account::AccountName;
 pub use acl::{AccessPolicy, SignedIdentifier};
 pub use address::{Address, AddressStyle};
-pub use clock::{Clock, SystemClock};
-pub use command::{
-    Command, EntityChange, EntityGroupTransaction, EntityWrite, GetEntity, Preflight, QueryEntities,
-    QueryTables, TableToken,
-};
+pub use clock::Clock;
+pub use command::{AccountCommand, Command, Preflight};
 pub use datetime::DateTime;
-pub use entity::{EntityKey, EntityToken, StoredEntity};
 pub use error::{ErrorCode, ServiceError};
-pub use etag::{Etag, EtagCondition};
-pub use filter::{Comparison, Filter, FilterBuilder, FilterNode, NodeId, Operator, PropertyRef};
 pub use guid::Guid;
-pub use key::{Key, KeyBytes};
 pub use limits::*;
-pub use name::{AccountName, TableName};
-pub use outcome::{
-    EntityPage, Outcome, PlanKind, PlanReport, PreflightAllowed, ServiceStats, TablePage, WriteOutcome,
-};
-pub use properties::{
-    Properties, PropertiesBuilder, Property, StoredProperty, StoredValue, validate_property_name,
-};
-pub use queue::{Message, MessageHold, MessageId, Metadata, PopReceipt, QueueName};
-pub use queue_command::{
-    GetMessages, ListQueues, ListedQueue, MessageRef, PeekMessages, PutMessage, QueueCommand, QueueOutcome,
-    QueuePage, QueueWas, UpdateMessage,
-};
+pub use metadata::Metadata;
+pub use outcome::{AccountOutcome, Outcome, PreflightAllowed, ServiceStats};
+pub use query::Query;
+pub use queue::*;
+pub use random::RandomSource;
+pub use service::StorageService;
 pub use service_properties::{
     CorsRule, Logging, Metrics, RetentionPolicy, ServiceProperties, ServicePropertiesPatch,
 };
-pub use value::{EdmType, EdmValue};
+pub use table::*;

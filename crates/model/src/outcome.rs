@@ -1,106 +1,26 @@
-//! What a command gave when it succeeded.
+//! What a command gave when it succeeded: the outcomes that all services share, and the sum.
 
-use crate::{
-    DateTime, EntityKey, EntityToken, Etag, QueueOutcome, ServiceProperties, SignedIdentifier, StoredEntity,
-    TableName, TableToken,
-};
+use crate::{DateTime, QueueOutcome, ServiceProperties, TableOutcome};
 
 /// The result of a command.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Outcome {
-    TablesQueried(TablePage),
-    TableFetched(TableName),
-    TableCreated(TableName),
-    TableDeleted,
-    TableAclFetched(Vec<SignedIdentifier>),
-    TableAclSet,
+    /// Of the service as a whole.
+    Account(AccountOutcome),
+    /// Of the table service.
+    Table(TableOutcome),
+    /// Of the queue service.
+    Queue(QueueOutcome),
+}
+
+/// The result of a command about a service of an account.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum AccountOutcome {
     ServicePropertiesFetched(Box<ServiceProperties>),
     ServicePropertiesSet,
     ServiceStatsFetched(ServiceStats),
     PreflightAllowed(PreflightAllowed),
-    EntitiesQueried(EntityPage),
-    EntityFetched(StoredEntity),
-    EntityWritten(WriteOutcome),
-    EntitiesTransacted(Vec<WriteOutcome>),
-    Queue(QueueOutcome),
-}
-
-/// One page of tables.
-#[derive(Clone, Debug)]
-pub struct TablePage {
-    /// Tables by their lower-case name, each with the case it was created with.
-    pub tables: Vec<TableName>,
-    /// Where the next page begins.
-    pub next: Option<TableToken>,
-}
-
-/// One page of entities.
-#[derive(Clone, Debug)]
-pub struct EntityPage {
-    /// Entities by PartitionKey, then RowKey.
-    pub entities: Vec<StoredEntity>,
-    /// Where the next page begins.
-    pub next: Option<EntityToken>,
-    /// How the query ran.
-    pub plan: PlanReport,
-}
-
-/// How a query ran, for whoever designs the keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlanReport {
-    /// The dearest kind of access among the ranges.
-    pub kind: PlanKind,
-    /// Key ranges that were to be read.
-    pub ranges: usize,
-    /// Rows read from the store.
-    pub scanned: usize,
-    /// Entities on the page.
-    pub returned: usize,
-}
-
-/// Kinds of access, from cheap to dear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PlanKind {
-    /// Single entities by both keys.
-    Point,
-    /// A range of RowKeys in one partition.
-    Range,
-    /// A whole partition.
-    PartitionScan,
-    /// A range of partitions.
-    PartitionRange,
-    /// The whole table.
-    TableScan,
-}
-
-impl PlanKind {
-    /// Its word in the `x-tavola-plan` header.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Point => "point",
-            Self::Range => "range",
-            Self::PartitionScan => "partition-scan",
-            Self::PartitionRange => "partition-range",
-            Self::TableScan => "table-scan",
-        }
-    }
-}
-
-/// The result of one entity write.
-#[derive(Clone, Debug)]
-pub enum WriteOutcome {
-    /// A plain insert; the whole entity, for a client that wants it back.
-    Inserted(StoredEntity),
-    /// An update, a merge or an upsert.
-    Updated {
-        /// Which entity.
-        key: EntityKey,
-        /// Its new version.
-        etag: Etag,
-    },
-    /// A delete.
-    Deleted,
 }
 
 /// Geo-replication as the secondary endpoint reports it.

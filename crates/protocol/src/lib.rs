@@ -1,27 +1,25 @@
 //! HTTP messages to commands and outcomes to HTTP messages.
 //!
-//! The only crate that knows the wire formats: addresses and query options, JSON at three metadata levels,
-//! Atom, the XML of service settings, multipart batches, headers and their case.
+//! The only crate that knows the wire formats: query options, JSON, Atom, XML, multipart batches, headers and their
+//! case. What all services share is at the top; `table` and `queue` have the same steps (`route`, `decode`, `encode`)
+//! and never import from each other.
 
-mod decode;
-mod edm_text;
+mod account;
+mod answer;
 mod encode;
-mod error_body;
-mod query;
 pub mod queue;
 mod reply;
 mod response;
-mod route;
 mod status;
-mod table;
-mod token;
+pub mod table;
 mod version;
 mod xml;
 
-pub use decode::{Form, Layer, Request, decode};
-pub use encode::{CorsHeaders, encode};
-pub use reply::{Format, Metadata, Preference, Reply};
+pub use account::AccountRoute;
+pub use answer::CorsHeaders;
+pub use encode::encode;
+pub use reply::Reply;
 pub use response::Response;
-pub use route::{Route, Unroutable, route};
 pub use status::status;
+pub use table::Form;
 pub use version::ApiVersion;

@@ -22,6 +22,12 @@ impl Response {
         Self { status, headers: Vec::with_capacity(10), metadata: Vec::new(), body: Bytes::new() }
     }
 
+    /// An XML document.
+    pub(crate) fn xml(body: String) -> Self {
+        let response = Self::empty(StatusCode::OK).with("Content-Type", "application/xml");
+        Self { body: body.into(), ..response }
+    }
+
     /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl TryInto<HeaderValue>) -> Self {

@@ -6,11 +6,11 @@ use anyhow::{Context, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tavola_auth::{
-    Account, AccountSas, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, KeyLimit, ServiceSas, StorageService,
-    sign_account_sas, sign_service_sas,
+    Account, AccountSas, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, KeyLimit, ServiceSas, sign_account_sas,
+    sign_service_sas,
 };
-use tavola_model::{Clock as _, DateTime, SystemClock};
-use tavola_service::{Chance as _, SystemChance};
+use tavola_model::{Clock as _, DateTime, RandomSource as _, StorageService};
+use tavola_system::{SystemClock, SystemRandom};
 
 use crate::account_file::AccountFile;
 use crate::settings::Values;
@@ -73,7 +73,7 @@ fn tell_server(data_dir: &Path) -> anyhow::Result<()> {
 fn fresh_key() -> String {
     let mut bytes = Vec::with_capacity(KEY_BYTES);
     while bytes.len() < KEY_BYTES {
-        bytes.extend_from_slice(&SystemChance.bytes());
+        bytes.extend_from_slice(&SystemRandom.bytes());
     }
     STANDARD.encode(bytes)
 }

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use serde_json::json;
-use tavola_auth::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, StorageService};
+use tavola_auth::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_frontend::Listener;
+use tavola_model::StorageService;
 
 /// Where a service can be reached.
 pub struct Endpoint {

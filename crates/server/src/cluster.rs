@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use tavola_engine_cql::{
     ClientIdentity, ClusterSettings, CqlEngine, CqlMetrics, CqlSettings, Login, TlsSettings,
 };
-use tavola_model::SystemClock;
+use tavola_system::SystemClock;
 
 use crate::settings::Values;
 

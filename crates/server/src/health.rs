@@ -142,7 +142,7 @@ mod tests {
     async fn a_server_that_can_serve_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let settings = tavola_engine_local::LocalSettings::new(folder.path());
-        let clock = Arc::new(tavola_model::SystemClock);
+        let clock = Arc::new(tavola_system::SystemClock);
         let store = Store::Local(tavola_engine_local::LocalEngine::open(settings, clock).unwrap());
         let member = Member {
             name: "a".into(),

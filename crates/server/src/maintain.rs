@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use tavola_engine_local::{BackupReport, LocalEngine, LocalSettings};
-use tavola_model::SystemClock;
+use tavola_system::SystemClock;
 
 use crate::control;
 

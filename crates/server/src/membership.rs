@@ -11,11 +11,10 @@ use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tavola_auth::StorageService;
 use tavola_engine_cql::{ANNOUNCE_EVERY, CqlEngine, Listed, Members};
 use tavola_frontend::{Affinity, Listener, Member, MemberPort, Shutdown, Tls};
-use tavola_model::Guid;
-use tavola_service::{Chance, SystemChance};
+use tavola_model::{Guid, RandomSource, StorageService};
+use tavola_system::SystemRandom;
 
 use crate::settings::Values;
 
@@ -140,8 +139,8 @@ fn ports(listeners: &[Listener]) -> anyhow::Result<Vec<MemberPort>> {
 fn new_member(host: String, ports: Vec<MemberPort>) -> Member {
     let numbers: Vec<String> = ports.iter().map(|port| port.number.to_string()).collect();
     let mut id = [0; 16];
-    id[..8].copy_from_slice(&SystemChance.bytes());
-    id[8..].copy_from_slice(&SystemChance.bytes());
+    id[..8].copy_from_slice(&SystemRandom.bytes());
+    id[8..].copy_from_slice(&SystemRandom.bytes());
     let name = format!("{host} {}", numbers.join(" "));
     Member { name, start_id: Guid(id).to_string(), host, ports, certificate: None }
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use tavola_auth::StorageService;
 use tavola_frontend::{Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls};
-use tavola_model::{Clock, SystemClock};
-use tavola_service::{Service, ServiceSettings, SystemChance};
+use tavola_model::{Clock, StorageService};
+use tavola_service::{Service, ServiceSettings};
+use tavola_system::{SystemClock, SystemRandom};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -62,7 +62,12 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = Store::open(values, &folder.path, &clock).await?;
     moving::refuse_unfinished(&*store.engine()).await?;
-    let service = Service::new(store.engine(), clock.clone(), service_settings(values, &store)?);
+    let service = Service::new(
+        store.engine(),
+        clock.clone(),
+        Arc::new(SystemRandom),
+        service_settings(values, &store)?,
+    );
     service.start().await.map_err(|error| anyhow!("cannot read the catalog: {error}"))?;
     let show_plan = match values.word("plan-header", &["on", "off", "auto"])? {
         "on" => true,
@@ -73,7 +78,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         accounts.clone(),
         service.clone(),
         clock,
-        &SystemChance,
+        &SystemRandom,
         PipelineSettings { show_plan },
     );
     let joined = store.join(values, host, &listeners).await?;

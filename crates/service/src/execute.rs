@@ -1,9 +1,10 @@
-//! Each command to the place that knows what it means.
+//! Each command to the code that knows what it means.
 
-use tavola_auth::{KeyLimit, StorageService};
+use tavola_auth::KeyLimit;
 use tavola_model::{
-    AccountName, Command, EntityGroupTransaction, EntityKey, EntityWrite, ErrorCode, GetEntity, Outcome,
-    QueryEntities, ServiceError, ServiceStats, TableName,
+    AccountCommand, AccountName, AccountOutcome, Command, EntityGroupTransaction, EntityKey, EntityWrite,
+    ErrorCode, GetEntity, Outcome, QueryEntities, ServiceError, ServiceStats, StorageService, TableCommand,
+    TableName, TableOutcome,
 };
 
 use crate::cors;
@@ -19,54 +20,78 @@ impl Service {
         limit: Option<&KeyLimit>,
     ) -> Result<Outcome, ServiceError> {
         match command {
-            Command::QueryTables(query) => {
-                self.catalog.query_tables(account, &query).await.map(Outcome::TablesQueried)
+            Command::Account(command) => {
+                self.execute_account(account, service, command).await.map(Outcome::Account)
             }
-            Command::GetTable(table) => {
-                let found = self.catalog.find(account, &table).await?.ok_or(ErrorCode::ResourceNotFound)?;
-                Ok(Outcome::TableFetched(found.name.clone()))
-            }
-            Command::CreateTable(table) => {
-                self.catalog.create_table(account, &table).await?;
-                Ok(Outcome::TableCreated(table))
-            }
-            Command::DeleteTable(table) => {
-                self.catalog.delete_table(account, &table).await?;
-                Ok(Outcome::TableDeleted)
-            }
-            Command::GetTableAcl(table) => {
-                let found = self.catalog.find_existing(account, &table).await?;
-                Ok(Outcome::TableAclFetched(found.identifiers.clone()))
-            }
-            Command::SetTableAcl(table, identifiers) => {
-                self.catalog.set_acl(account, &table, identifiers).await?;
-                Ok(Outcome::TableAclSet)
-            }
-            Command::GetServiceProperties => {
+            Command::Table(command) => self.execute_table(account, command, limit).await.map(Outcome::Table),
+            Command::Queue(command) => self.queues.execute(account, command).await.map(Outcome::Queue),
+        }
+    }
+
+    async fn execute_account(
+        &self,
+        account: &AccountName,
+        service: StorageService,
+        command: AccountCommand,
+    ) -> Result<AccountOutcome, ServiceError> {
+        match command {
+            AccountCommand::GetServiceProperties => {
                 let settings = self.fetch_service_properties(account, service).await?;
-                Ok(Outcome::ServicePropertiesFetched(Box::new(settings)))
+                Ok(AccountOutcome::ServicePropertiesFetched(Box::new(settings)))
             }
-            Command::SetServiceProperties(patch) => {
+            AccountCommand::SetServiceProperties(patch) => {
                 self.catalog.set_service_properties(account, service, *patch).await?;
-                Ok(Outcome::ServicePropertiesSet)
+                Ok(AccountOutcome::ServicePropertiesSet)
             }
             // The secondary endpoint reads the same store, so it is never behind.
-            Command::GetServiceStats => {
-                Ok(Outcome::ServiceStatsFetched(ServiceStats { last_sync: self.clock.now() }))
+            AccountCommand::GetServiceStats => {
+                Ok(AccountOutcome::ServiceStatsFetched(ServiceStats { last_sync: self.clock.now() }))
             }
-            Command::PreflightRequest(preflight) => {
+            AccountCommand::PreflightRequest(preflight) => {
                 let rules = self.cors_rules(account, service).await?;
-                cors::answer_preflight(&rules, preflight).map(Outcome::PreflightAllowed)
+                cors::answer_preflight(&rules, preflight).map(AccountOutcome::PreflightAllowed)
             }
-            Command::QueryEntities(query) => self.query(account, &query, limit).await,
-            Command::GetEntity(get) => self.get(account, &get, limit).await,
-            Command::WriteEntity(table, write) => self.write(account, &table, write, limit).await,
-            Command::TransactEntities(transaction) => self.transact(account, transaction, limit).await,
-            Command::ProbeTable(table, refusal) => {
+        }
+    }
+
+    async fn execute_table(
+        &self,
+        account: &AccountName,
+        command: TableCommand,
+        limit: Option<&KeyLimit>,
+    ) -> Result<TableOutcome, ServiceError> {
+        match command {
+            TableCommand::QueryTables(query) => {
+                self.catalog.query_tables(account, &query).await.map(TableOutcome::TablesQueried)
+            }
+            TableCommand::GetTable(table) => {
+                let found = self.catalog.find(account, &table).await?.ok_or(ErrorCode::ResourceNotFound)?;
+                Ok(TableOutcome::TableFetched(found.name.clone()))
+            }
+            TableCommand::CreateTable(table) => {
+                self.catalog.create_table(account, &table).await?;
+                Ok(TableOutcome::TableCreated(table))
+            }
+            TableCommand::DeleteTable(table) => {
+                self.catalog.delete_table(account, &table).await?;
+                Ok(TableOutcome::TableDeleted)
+            }
+            TableCommand::GetTableAcl(table) => {
+                let found = self.catalog.find_existing(account, &table).await?;
+                Ok(TableOutcome::TableAclFetched(found.identifiers.clone()))
+            }
+            TableCommand::SetTableAcl(table, identifiers) => {
+                self.catalog.set_acl(account, &table, identifiers).await?;
+                Ok(TableOutcome::TableAclSet)
+            }
+            TableCommand::QueryEntities(query) => self.query(account, &query, limit).await,
+            TableCommand::GetEntity(get) => self.get(account, &get, limit).await,
+            TableCommand::WriteEntity(table, write) => self.write(account, &table, write, limit).await,
+            TableCommand::TransactEntities(transaction) => self.transact(account, transaction, limit).await,
+            TableCommand::ProbeTable(table, refusal) => {
                 self.catalog.find_existing(account, &table).await?;
                 Err(refusal)
             }
-            Command::Queue(command) => self.queues.execute(account, command).await.map(Outcome::Queue),
         }
     }
 
@@ -75,11 +100,11 @@ impl Service {
         account: &AccountName,
         query: &QueryEntities,
         limit: Option<&KeyLimit>,
-    ) -> Result<Outcome, ServiceError> {
+    ) -> Result<TableOutcome, ServiceError> {
         let table = self.catalog.find_existing(account, &query.table).await?;
         let page =
             query_entities(self.engine.as_ref(), self.clock.as_ref(), table.space, query, limit).await?;
-        Ok(Outcome::EntitiesQueried(page))
+        Ok(TableOutcome::EntitiesQueried(page))
     }
 
     async fn get(
@@ -87,12 +112,12 @@ impl Service {
         account: &AccountName,
         get: &GetEntity,
         limit: Option<&KeyLimit>,
-    ) -> Result<Outcome, ServiceError> {
+    ) -> Result<TableOutcome, ServiceError> {
         let table = self.catalog.find_existing(account, &get.table).await?;
         if !is_inside(limit, &get.key) {
             return Err(ErrorCode::ResourceNotFound.into());
         }
-        fetch_entity(self.engine.as_ref(), table.space, &get.key).await.map(Outcome::EntityFetched)
+        fetch_entity(self.engine.as_ref(), table.space, &get.key).await.map(TableOutcome::EntityFetched)
     }
 
     async fn write(
@@ -101,12 +126,12 @@ impl Service {
         table: &TableName,
         write: EntityWrite,
         limit: Option<&KeyLimit>,
-    ) -> Result<Outcome, ServiceError> {
+    ) -> Result<TableOutcome, ServiceError> {
         let table = self.catalog.find_existing(account, table).await?;
         if !is_inside(limit, &write.key) {
             return Err(ErrorCode::AuthorizationFailure.into());
         }
-        write_entity(self.engine.as_ref(), table.space, write).await.map(Outcome::EntityWritten)
+        write_entity(self.engine.as_ref(), table.space, write).await.map(TableOutcome::EntityWritten)
     }
 
     async fn transact(
@@ -114,7 +139,7 @@ impl Service {
         account: &AccountName,
         transaction: EntityGroupTransaction,
         limit: Option<&KeyLimit>,
-    ) -> Result<Outcome, ServiceError> {
+    ) -> Result<TableOutcome, ServiceError> {
         let found = self.catalog.find_existing(account, &transaction.table).await;
         let table = found.map_err(missing_at_first)?;
         let outside = transaction.writes.iter().position(|write| !is_inside(limit, &write.key));
@@ -122,7 +147,7 @@ impl Service {
             return Err(ServiceError::new(ErrorCode::AuthorizationFailure).at_operation(index));
         }
         let outcomes = transact_entities(self.engine.as_ref(), table.space, transaction.writes).await;
-        outcomes.map(Outcome::EntitiesTransacted).map_err(missing_at_first)
+        outcomes.map(TableOutcome::EntitiesTransacted).map_err(missing_at_first)
     }
 }
 

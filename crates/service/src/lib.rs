@@ -6,14 +6,13 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use tavola_model::SystemClock;
+//! # use tavola_system::{SystemClock, SystemRandom};
 //! # use tavola_engine::MemoryEngine;
 //! use tavola_service::{Service, ServiceSettings};
 //! let clock = Arc::new(SystemClock);
-//! let service = Service::new(Arc::new(MemoryEngine::new(clock.clone())), clock, ServiceSettings::default());
+//! let service = Service::new(Arc::new(MemoryEngine::new(clock.clone())), clock, Arc::new(SystemRandom), ServiceSettings::default());
 //! ```
 
-mod chance;
 pub mod cors;
 mod execute;
 mod failure;
@@ -21,6 +20,5 @@ mod queue;
 mod service;
 mod table;
 
-pub use chance::{Chance, SystemChance};
 pub use service::{Service, ServiceSettings};
 pub use table::{Plan, plan};

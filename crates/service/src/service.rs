@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tavola_auth::{Permitted, StorageService};
+use tavola_auth::Permitted;
 use tavola_engine::Engine;
 use tavola_model::{
-    AccountName, Clock, CorsRule, Outcome, QueueName, ServiceError, ServiceProperties, SignedIdentifier,
-    TableName,
+    AccountName, Clock, CorsRule, Outcome, QueueName, RandomSource, ServiceError, ServiceProperties,
+    SignedIdentifier, StorageService, TableName,
 };
 
-use crate::chance::{Chance, SystemChance};
 use crate::queue::Queues;
 use crate::table::Catalog;
 
@@ -64,20 +63,15 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service on this engine, with the machine's source of chance.
-    pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, settings: ServiceSettings) -> Self {
-        Self::with_chance(engine, clock, settings, Arc::new(SystemChance))
-    }
-
-    /// A service whose fresh ids come from `chance`.
-    pub fn with_chance(
+    /// A service on this engine. Fresh ids come from `random`.
+    pub fn new(
         engine: Arc<dyn Engine>,
         clock: Arc<dyn Clock>,
+        random: Arc<dyn RandomSource>,
         settings: ServiceSettings,
-        chance: Arc<dyn Chance>,
     ) -> Self {
-        let queues = Arc::new(Queues::new(engine.clone(), clock.clone(), chance.clone(), settings.clone()));
-        let catalog = Arc::new(Catalog::new(engine.clone(), clock.clone(), chance, settings));
+        let queues = Arc::new(Queues::new(engine.clone(), clock.clone(), random.clone(), settings.clone()));
+        let catalog = Arc::new(Catalog::new(engine.clone(), clock.clone(), random, settings));
         Self { engine, clock, catalog, queues }
     }
 

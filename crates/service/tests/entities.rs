@@ -5,7 +5,8 @@ mod common;
 
 use common::{Bench, properties, show_properties, table};
 use tavola_model::{
-    Command, EdmValue, EntityChange, ErrorCode, Etag, EtagCondition, PropertiesBuilder, WriteOutcome,
+    Command, EdmValue, EntityChange, ErrorCode, Etag, EtagCondition, PropertiesBuilder, TableCommand,
+    WriteOutcome,
 };
 
 /// One step of a script: what is done to `p/r`. `=` conditions take the entity's present ETag, `!` a stale one.
@@ -185,6 +186,6 @@ fn a_transaction_that_fails_names_the_operation_and_changes_nothing() {
         2,
         ErrorCode::InvalidDuplicateRow,
     );
-    bench.run(Command::DeleteTable(table("People"))).unwrap();
+    bench.run(Command::Table(TableCommand::DeleteTable(table("People")))).unwrap();
     assert_eq!(bench.transact(vec![insert("p/a")]).unwrap_err(), (Some(0), ErrorCode::TableNotFound));
 }

@@ -11,8 +11,10 @@ use tavola_auth::Permitted;
 use tavola_engine::{Engine, FaultEngine, FaultSettings, MemoryEngine};
 use tavola_model::{
     Command, EntityChange, EntityWrite, ErrorCode, GetEntity, Outcome, QueryTables, ServiceError,
+    TableCommand, TableOutcome,
 };
 use tavola_service::{Service, ServiceSettings};
+use tavola_system::SystemRandom;
 
 const TABLES: [&str; 2] = ["apples", "Bananas"];
 const STEPS: u64 = 60;
@@ -38,8 +40,8 @@ impl Run {
         let faults = Arc::new(FaultEngine::new(inner.clone(), settings));
         let uncached = ServiceSettings { catalog_cache: false, ..ServiceSettings::default() };
         Self {
-            faulty: Service::new(faults, clock.clone(), service_settings),
-            clean: Service::new(inner.clone(), clock, uncached),
+            faulty: Service::new(faults, clock.clone(), Arc::new(SystemRandom), service_settings),
+            clean: Service::new(inner.clone(), clock, Arc::new(SystemRandom), uncached),
             inner,
             runtime: tokio::runtime::Builder::new_current_thread().build().unwrap(),
         }
@@ -50,7 +52,7 @@ impl Run {
     }
 
     fn exists(&self, name: &str) -> bool {
-        self.run(&self.clean, Command::GetTable(table(name))).is_ok()
+        self.run(&self.clean, Command::Table(TableCommand::GetTable(table(name)))).is_ok()
     }
 
     fn has_entity(&self, name: &str) -> bool {
@@ -71,11 +73,11 @@ impl Run {
 }
 
 fn get(name: &str) -> Command {
-    Command::GetEntity(GetEntity { table: table(name), key: entity_key("p/r") })
+    Command::Table(TableCommand::GetEntity(GetEntity { table: table(name), key: entity_key("p/r") }))
 }
 
 fn write(name: &str, change: EntityChange) -> Command {
-    Command::WriteEntity(table(name), EntityWrite { key: entity_key("p/r"), change })
+    Command::Table(TableCommand::WriteEntity(table(name), EntityWrite { key: entity_key("p/r"), change }))
 }
 
 #[test]
@@ -89,8 +91,10 @@ fn what_is_answered_is_what_happened() {
             let exists = || run.exists(name);
             let has_entity = || run.has_entity(name);
             match draw % 5 {
-                0 | 1 => run.check(seed, &Command::CreateTable(table(name)), &exists, true),
-                2 => run.check(seed, &Command::DeleteTable(table(name)), &exists, false),
+                0 | 1 => {
+                    run.check(seed, &Command::Table(TableCommand::CreateTable(table(name))), &exists, true)
+                }
+                2 => run.check(seed, &Command::Table(TableCommand::DeleteTable(table(name))), &exists, false),
                 3 => {
                     let insert = write(name, EntityChange::Insert(properties("a=1")));
                     run.check(seed, &insert, &has_entity, true);
@@ -111,7 +115,8 @@ fn what_is_answered_is_what_happened() {
 }
 
 fn every_table_has_its_space(run: &Run, seed: u64) {
-    let Ok(Outcome::TablesQueried(page)) = run.run(&run.clean, Command::QueryTables(QueryTables::default()))
+    let Ok(Outcome::Table(TableOutcome::TablesQueried(page))) =
+        run.run(&run.clean, Command::Table(TableCommand::QueryTables(QueryTables::default())))
     else {
         panic!("seed {seed}: no list")
     };
@@ -128,7 +133,7 @@ fn every_table_has_its_space(run: &Run, seed: u64) {
 fn a_change_of_the_catalog_ends_even_if_nobody_waits_for_it() {
     let run = Run::new(0);
     run.runtime.block_on(async {
-        let create = Command::CreateTable(table("apples"));
+        let create = Command::Table(TableCommand::CreateTable(table("apples")));
         let mut future = Box::pin(run.clean.execute(Permitted::unchecked_for_test(account(), create, None)));
         // Asked once, then dropped, as when a client hangs up.
         let first =
@@ -146,9 +151,11 @@ fn on_a_shared_store_a_deleted_name_is_free_only_when_nobody_can_write_to_what_i
     for seed in 0..200 {
         let catalog_lease = Some(std::time::Duration::from_secs(1));
         let run = Run::with_settings(seed, ServiceSettings { catalog_lease, ..ServiceSettings::default() });
-        run.run(&run.clean, Command::CreateTable(table("apples"))).unwrap();
-        let deleted = run.run(&run.faulty, Command::DeleteTable(table("apples")));
-        let created = run.run(&run.clean, Command::CreateTable(table("apples"))).map_err(|error| error.code);
+        run.run(&run.clean, Command::Table(TableCommand::CreateTable(table("apples")))).unwrap();
+        let deleted = run.run(&run.faulty, Command::Table(TableCommand::DeleteTable(table("apples"))));
+        let created = run
+            .run(&run.clean, Command::Table(TableCommand::CreateTable(table("apples"))))
+            .map_err(|error| error.code);
         let spaces = run.runtime.block_on(run.inner.spaces()).unwrap().len();
         match created {
             Ok(_) => {

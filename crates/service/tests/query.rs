@@ -15,9 +15,10 @@ use tavola_engine::{
 };
 use tavola_model::{
     Command, DateTime, EdmValue, EntityChange, EntityToken, ErrorCode, GetEntity, Outcome, PlanKind,
-    PropertiesBuilder, QueryEntities,
+    PropertiesBuilder, QueryEntities, TableCommand, TableOutcome,
 };
 use tavola_service::{Service, ServiceSettings};
+use tavola_system::SystemRandom;
 
 /// A table with these entities, each with `n` set to its place.
 fn with_entities(keys: &str) -> Bench {
@@ -131,15 +132,15 @@ fn a_page_ends_early_when_its_entities_are_large() {
 fn a_query_that_takes_too_long_answers_with_what_it_has() {
     let clock = HeldClock::new();
     let engine = Arc::new(SlowScan { inner: MemoryEngine::new(clock.clone()), clock: clock.clone() });
-    let service = Service::new(engine, clock, ServiceSettings::default());
+    let service = Service::new(engine, clock, Arc::new(SystemRandom), ServiceSettings::default());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let run =
         |command| runtime.block_on(service.execute(Permitted::unchecked_for_test(account(), command, None)));
-    run(Command::CreateTable(table("People"))).unwrap();
+    run(Command::Table(TableCommand::CreateTable(table("People")))).unwrap();
     for number in 0..1300 {
         let key = common::entity_key(&format!("p/{number:04}"));
         let write = tavola_model::EntityWrite { key, change: EntityChange::Insert(properties("")) };
-        run(Command::WriteEntity(table("People"), write)).unwrap();
+        run(Command::Table(TableCommand::WriteEntity(table("People"), write))).unwrap();
     }
     // Each row takes 10 ms, so five seconds are over at row 500; the clock is looked at every 256 rows.
     let mut scanned = Vec::new();
@@ -147,7 +148,9 @@ fn a_query_that_takes_too_long_answers_with_what_it_has() {
     loop {
         let filter = tavola_odata::parse_filter("missing eq 1").unwrap();
         let query = QueryEntities { table: table("People"), filter, top: None, from };
-        let Ok(Outcome::EntitiesQueried(page)) = run(Command::QueryEntities(query)) else {
+        let Ok(Outcome::Table(TableOutcome::EntitiesQueried(page))) =
+            run(Command::Table(TableCommand::QueryEntities(query)))
+        else {
             panic!("no page")
         };
         assert!(page.entities.is_empty());
@@ -256,20 +259,28 @@ fn a_key_limit_narrows_reads_and_refuses_writes() {
     assert_eq!(query("RowKey eq '1'", None), "q/1");
     let run =
         |command| bench.run_within(command, Some(limit.clone())).map(|_| ()).map_err(|error| error.code);
-    let get = |key| Command::GetEntity(GetEntity { table: table("People"), key: common::entity_key(key) });
+    let get = |key| {
+        Command::Table(TableCommand::GetEntity(GetEntity {
+            table: table("People"),
+            key: common::entity_key(key),
+        }))
+    };
     assert_eq!(run(get("p/2")), Ok(()));
     assert_eq!(run(get("p/1")), Err(ErrorCode::ResourceNotFound));
     let put = |key| {
         let change = EntityChange::InsertOrReplace(properties("n=1"));
         tavola_model::EntityWrite { key: common::entity_key(key), change }
     };
-    assert_eq!(run(Command::WriteEntity(table("People"), put("q/9"))), Ok(()));
-    assert_eq!(run(Command::WriteEntity(table("People"), put("r/1"))), Err(ErrorCode::AuthorizationFailure));
+    assert_eq!(run(Command::Table(TableCommand::WriteEntity(table("People"), put("q/9")))), Ok(()));
+    assert_eq!(
+        run(Command::Table(TableCommand::WriteEntity(table("People"), put("r/1")))),
+        Err(ErrorCode::AuthorizationFailure)
+    );
 }
 
 #[test]
 fn a_query_on_a_missing_table_is_table_not_found() {
     let query = QueryEntities { table: table("none"), filter: None, top: None, from: None };
-    let error = Bench::new().run(Command::QueryEntities(query)).unwrap_err();
+    let error = Bench::new().run(Command::Table(TableCommand::QueryEntities(query))).unwrap_err();
     assert_eq!(error.code, ErrorCode::TableNotFound);
 }

@@ -10,25 +10,26 @@ use common::{Bench, account, table};
 use tavola_auth::Permitted;
 use tavola_engine::{Engine, FaultEngine, FaultSettings, MemoryEngine, SpaceId};
 use tavola_model::{
-    AccessPolicy, Command, CorsRule, ErrorCode, Outcome, Preflight, QueryTables, ServicePropertiesPatch,
-    SignedIdentifier, TableToken,
+    AccessPolicy, AccountCommand, AccountOutcome, Command, CorsRule, ErrorCode, Outcome, Preflight,
+    QueryTables, ServicePropertiesPatch, SignedIdentifier, TableCommand, TableOutcome, TableToken,
 };
 use tavola_service::{Service, ServiceSettings};
+use tavola_system::SystemRandom;
 
 fn create(bench: &Bench, name: &str) -> Result<(), ErrorCode> {
-    bench.run(Command::CreateTable(table(name))).map(|_| ()).map_err(|error| error.code)
+    bench.run(Command::Table(TableCommand::CreateTable(table(name)))).map(|_| ()).map_err(|error| error.code)
 }
 
 fn delete(bench: &Bench, name: &str) -> Result<(), ErrorCode> {
-    bench.run(Command::DeleteTable(table(name))).map(|_| ()).map_err(|error| error.code)
+    bench.run(Command::Table(TableCommand::DeleteTable(table(name)))).map(|_| ()).map_err(|error| error.code)
 }
 
 /// Names on the page, and the token.
 fn list(bench: &Bench, filter: &str, top: Option<usize>, from: Option<&str>) -> (String, Option<String>) {
     let filter = tavola_odata::parse_filter(filter).unwrap();
     let from = from.map(|name| TableToken { folded_name: name.into() });
-    match bench.run(Command::QueryTables(QueryTables { filter, top, from })) {
-        Ok(Outcome::TablesQueried(page)) => {
+    match bench.run(Command::Table(TableCommand::QueryTables(QueryTables { filter, top, from }))) {
+        Ok(Outcome::Table(TableOutcome::TablesQueried(page))) => {
             let names: Vec<_> = page.tables.iter().map(|name| name.as_str()).collect();
             (names.join(" "), page.next.map(|token| token.folded_name.into()))
         }
@@ -41,12 +42,18 @@ fn a_table_is_found_without_case_and_keeps_its_case() {
     let bench = Bench::new();
     create(&bench, "People").unwrap();
     assert_eq!(create(&bench, "pEOPLE"), Err(ErrorCode::TableAlreadyExists));
-    match bench.run(Command::GetTable(table("PEOPLE"))) {
-        Ok(Outcome::TableFetched(name)) => assert_eq!(name.as_str(), "People"),
+    match bench.run(Command::Table(TableCommand::GetTable(table("PEOPLE")))) {
+        Ok(Outcome::Table(TableOutcome::TableFetched(name))) => assert_eq!(name.as_str(), "People"),
         other => panic!("{other:?}"),
     }
-    assert_eq!(bench.run(Command::GetTable(table("other"))).unwrap_err().code, ErrorCode::ResourceNotFound);
-    assert_eq!(bench.run(Command::GetTableAcl(table("other"))).unwrap_err().code, ErrorCode::TableNotFound);
+    assert_eq!(
+        bench.run(Command::Table(TableCommand::GetTable(table("other")))).unwrap_err().code,
+        ErrorCode::ResourceNotFound
+    );
+    assert_eq!(
+        bench.run(Command::Table(TableCommand::GetTableAcl(table("other")))).unwrap_err().code,
+        ErrorCode::TableNotFound
+    );
 }
 
 #[test]
@@ -69,11 +76,11 @@ fn of_many_who_create_a_table_at_once_one_succeeds() {
         ..FaultSettings::with_seed(7)
     };
     let engine = Arc::new(FaultEngine::new(inner.clone(), settings));
-    let service = Service::new(engine, clock, ServiceSettings::default());
+    let service = Service::new(engine, clock, Arc::new(SystemRandom), ServiceSettings::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         for round in 0..20 {
-            let create = Command::CreateTable(table(&format!("round{round}")));
+            let create = Command::Table(TableCommand::CreateTable(table(&format!("round{round}"))));
             let attempts: Vec<_> = (0..8)
                 .map(|_| {
                     let (service, create) = (service.clone(), create.clone());
@@ -153,7 +160,10 @@ fn a_filter_on_table_names_compares_without_case() {
     // Recorded: the service fails on a property that tables do not have.
     let filter = tavola_odata::parse_filter("TableNameeqAtestAnuas").unwrap();
     let query = QueryTables { filter, ..QueryTables::default() };
-    assert_eq!(bench.run(Command::QueryTables(query)).unwrap_err().code, ErrorCode::InternalError);
+    assert_eq!(
+        bench.run(Command::Table(TableCommand::QueryTables(query))).unwrap_err().code,
+        ErrorCode::InternalError
+    );
 }
 
 #[test]
@@ -169,23 +179,23 @@ fn stored_access_policies_are_replaced_as_a_whole() {
             .collect::<Vec<_>>()
     };
     for ids in [&["a", "b"][..], &["c"], &[]] {
-        bench.run(Command::SetTableAcl(table("people"), identifiers(ids))).unwrap();
-        match bench.run(Command::GetTableAcl(table("People"))) {
-            Ok(Outcome::TableAclFetched(stored)) => assert_eq!(stored, identifiers(ids)),
+        bench.run(Command::Table(TableCommand::SetTableAcl(table("people"), identifiers(ids)))).unwrap();
+        match bench.run(Command::Table(TableCommand::GetTableAcl(table("People")))) {
+            Ok(Outcome::Table(TableOutcome::TableAclFetched(stored))) => assert_eq!(stored, identifiers(ids)),
             other => panic!("{other:?}"),
         }
         let policies = bench.wait(bench.service.policies(&account(), &table("People"))).unwrap();
         assert_eq!(policies, Some(identifiers(ids)));
     }
     assert_eq!(bench.wait(bench.service.policies(&account(), &table("none"))).unwrap(), None);
-    let missing = bench.run(Command::SetTableAcl(table("none"), Vec::new()));
+    let missing = bench.run(Command::Table(TableCommand::SetTableAcl(table("none"), Vec::new())));
     assert_eq!(missing.unwrap_err().code, ErrorCode::TableNotFound);
 }
 
 #[test]
 fn a_probe_answers_for_the_table_first() {
     let bench = Bench::with_table();
-    let probe = |name| Command::ProbeTable(table(name), ErrorCode::InvalidInput.into());
+    let probe = |name| Command::Table(TableCommand::ProbeTable(table(name), ErrorCode::InvalidInput.into()));
     assert_eq!(bench.run(probe("People")).unwrap_err().code, ErrorCode::InvalidInput);
     assert_eq!(bench.run(probe("none")).unwrap_err().code, ErrorCode::TableNotFound);
 }
@@ -193,14 +203,14 @@ fn a_probe_answers_for_the_table_first() {
 #[test]
 fn service_settings_keep_what_a_patch_leaves_out_and_steer_preflights() {
     let bench = Bench::new();
-    let settings = || match bench.run(Command::GetServiceProperties) {
-        Ok(Outcome::ServicePropertiesFetched(settings)) => *settings,
+    let settings = || match bench.run(Command::Account(AccountCommand::GetServiceProperties)) {
+        Ok(Outcome::Account(AccountOutcome::ServicePropertiesFetched(settings))) => *settings,
         other => panic!("{other:?}"),
     };
     let preflight = || {
         let preflight =
             Preflight { origin: "http://a".into(), method: "GET".into(), headers: vec!["x-y".into()] };
-        bench.run(Command::PreflightRequest(preflight)).map_err(|error| error.code)
+        bench.run(Command::Account(AccountCommand::PreflightRequest(preflight))).map_err(|error| error.code)
     };
     let before = settings();
     assert_eq!(preflight().unwrap_err(), ErrorCode::CorsPreflightFailure);
@@ -212,10 +222,10 @@ fn service_settings_keep_what_a_patch_leaves_out_and_steer_preflights() {
         max_age_seconds: 9,
     };
     let patch = ServicePropertiesPatch { cors: Some(vec![rule.clone()]), ..Default::default() };
-    bench.run(Command::SetServiceProperties(Box::new(patch))).unwrap();
+    bench.run(Command::Account(AccountCommand::SetServiceProperties(Box::new(patch)))).unwrap();
     assert_eq!(settings(), tavola_model::ServiceProperties { cors: vec![rule], ..before });
     match preflight() {
-        Ok(Outcome::PreflightAllowed(allowed)) => {
+        Ok(Outcome::Account(AccountOutcome::PreflightAllowed(allowed))) => {
             assert_eq!((allowed.origin.as_str(), allowed.max_age_seconds), ("*", 9));
         }
         other => panic!("{other:?}"),
@@ -249,7 +259,8 @@ fn a_start_drops_nothing_if_it_cannot_read_a_row_of_the_catalog() {
 fn accounts_do_not_see_each_other() {
     let bench = Bench::with_table();
     let other = tavola_model::AccountName::parse("other").unwrap();
-    let permitted = Permitted::unchecked_for_test(other, Command::GetTable(table("People")), None);
+    let permitted =
+        Permitted::unchecked_for_test(other, Command::Table(TableCommand::GetTable(table("People"))), None);
     let answer = bench.wait(bench.service.execute(permitted));
     assert_eq!(answer.unwrap_err().code, ErrorCode::ResourceNotFound);
 }

@@ -3,9 +3,9 @@
 
 use http::{HeaderMap, HeaderName, Method};
 use tavola_auth::{
-    Account, Accounts, Caller, RequestHead, Scheme, SignedRequest, StorageService, authenticate, sign_request,
+    Account, Accounts, Caller, RequestHead, Scheme, SignedRequest, authenticate, sign_request,
 };
-use tavola_model::{Address, DateTime, ErrorCode};
+use tavola_model::{Address, DateTime, ErrorCode, Query, StorageService};
 
 pub const NOW: &str = "2026-06-01T12:00:00Z";
 pub const KEYS: &str = "acct:Zmlyc3Qga2V5:c2Vjb25kIGtleQ==";
@@ -68,8 +68,8 @@ impl Request {
     }
 
     pub fn signed_over(self, scheme: Scheme, account: &Account, path: &str) -> Self {
-        let request =
-            SignedRequest { method: &self.method, path, query: &self.query, headers: &self.headers };
+        let query = Query::parse(&self.query).unwrap();
+        let request = SignedRequest { method: &self.method, path, query: &query, headers: &self.headers };
         let value = sign_request(account, self.service, scheme, &request).unwrap();
         self.with_header("authorization", &value)
     }
@@ -77,10 +77,11 @@ impl Request {
     pub fn authenticate(&self) -> Result<Caller, ErrorCode> {
         let accounts = Accounts::new(vec![account(), Account::parse("other:b3RoZXI=").unwrap()]).unwrap();
         let address = Address::parse(&self.host, &self.path).ok_or(ErrorCode::InvalidUri)?;
+        let query = Query::parse(&self.query).ok_or(ErrorCode::InvalidUri)?;
         let head = RequestHead {
             method: &self.method,
             path: &self.path,
-            query: &self.query,
+            query: &query,
             headers: &self.headers,
             address: &address,
             secure: self.secure,

@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use http::Method;
-use tavola_auth::StorageService;
-use tavola_model::{EntityChange, EntityKey, EntityWrite, EtagCondition, Key, TableName};
+use tavola_model::{
+    EntityChange, EntityKey, EntityWrite, EtagCondition, Key, StorageService, TableCommand, TableName,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -145,7 +146,7 @@ fn account() -> AccountName {
 fn write() -> Command {
     let key = EntityKey { partition: Key::parse("p").unwrap(), row: Key::parse("r").unwrap() };
     let write = EntityWrite { key, change: EntityChange::Delete(EtagCondition::Any) };
-    Command::WriteEntity(TableName::parse("People").unwrap(), write)
+    Command::Table(TableCommand::WriteEntity(TableName::parse("People").unwrap(), write))
 }
 
 fn received(headers: &[(&'static str, &'static str)], body: &'static str) -> Received<'static> {
@@ -235,7 +236,7 @@ async fn what_would_look_different_to_another_server_stays_here() {
     ] {
         assert!(affinity.forward(&request, &account(), &write()).await.unwrap().is_none());
     }
-    let read = Command::GetTable(TableName::parse("People").unwrap());
+    let read = Command::Table(TableCommand::GetTable(TableName::parse("People").unwrap()));
     assert!(affinity.forward(&received(&[], ""), &account(), &read).await.unwrap().is_none());
     assert_eq!((fake.connections(), counted(&affinity)), (0, (0, 0)));
 }

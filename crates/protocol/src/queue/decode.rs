@@ -4,15 +4,13 @@ use http::HeaderMap;
 use tavola_model::{
     Command, ErrorCode, GetMessages, ListQueues, MESSAGE_BYTES_MAX, MESSAGE_HIDDEN_SECONDS_DEFAULT,
     MESSAGE_HIDDEN_SECONDS_MAX, MESSAGES_MAX, MessageId, MessageRef, Metadata, PeekMessages, PutMessage,
-    QUEUES_PAGE_MAX, QueueCommand, QueueName, ServiceError, UpdateMessage,
+    QUEUES_PAGE_MAX, Query, QueueCommand, QueueName, ServiceError, UpdateMessage,
 };
 
 use super::options::{invalid_value, life_seconds, number, pop_receipt, put_hidden_seconds, required_number};
 use super::route::QueueRoute;
-use crate::decode::preflight;
-use crate::query::Query;
 use crate::version::ApiVersion;
-use crate::xml;
+use crate::{account, xml};
 
 const METADATA_PREFIX: &str = "x-ms-meta-";
 /// Permission letters of a queue's stored access policies.
@@ -22,8 +20,8 @@ const LETTERS: &str = "raup";
 pub struct QueueRequest<'a> {
     /// The version it asks for.
     pub version: &'a ApiVersion,
-    /// Raw query.
-    pub query: &'a str,
+    /// The query.
+    pub query: &'a Query<'a>,
     /// Headers.
     pub headers: &'a HeaderMap,
     /// Names of metadata headers as the client wrote them; those that are missing are in lower case.
@@ -34,16 +32,12 @@ pub struct QueueRequest<'a> {
 
 /// Decodes a request into a command.
 pub fn decode(route: QueueRoute, request: &QueueRequest<'_>) -> Result<Command, ServiceError> {
-    let query = Query::parse(request.query).ok_or(ErrorCode::InvalidUri)?;
+    let query = request.query;
     let command = match route {
-        QueueRoute::Preflight => return preflight(request.headers),
-        QueueRoute::GetServiceProperties => return Ok(Command::GetServiceProperties),
-        QueueRoute::SetServiceProperties => {
-            let patch = xml::parse_service_properties(request.body)?;
-            return Ok(Command::SetServiceProperties(Box::new(patch)));
+        QueueRoute::Account(route) => {
+            return account::decode(route, request.headers, request.body).map(Command::Account);
         }
-        QueueRoute::GetServiceStats => return Ok(Command::GetServiceStats),
-        QueueRoute::ListQueues => QueueCommand::ListQueues(list_queues(&query)?),
+        QueueRoute::ListQueues => QueueCommand::ListQueues(list_queues(query)?),
         QueueRoute::CreateQueue(queue) => QueueCommand::CreateQueue(queue, metadata(request)?),
         QueueRoute::DeleteQueue(queue) => QueueCommand::DeleteQueue(queue),
         QueueRoute::GetQueueMetadata(queue) => QueueCommand::GetQueueMetadata(queue),
@@ -52,23 +46,23 @@ pub fn decode(route: QueueRoute, request: &QueueRequest<'_>) -> Result<Command, 
         QueueRoute::SetQueueAcl(queue) => {
             QueueCommand::SetQueueAcl(queue, xml::parse_acl(request.body, LETTERS)?)
         }
-        QueueRoute::PutMessage(queue) => QueueCommand::PutMessage(put_message(queue, &query, request)?),
+        QueueRoute::PutMessage(queue) => QueueCommand::PutMessage(put_message(queue, query, request)?),
         QueueRoute::GetMessages(queue) => QueueCommand::GetMessages(GetMessages {
             queue,
-            count: count(&query)?,
-            hidden_seconds: number(&query, "visibilitytimeout", 1, MESSAGE_HIDDEN_SECONDS_MAX)?
+            count: count(query)?,
+            hidden_seconds: number(query, "visibilitytimeout", 1, MESSAGE_HIDDEN_SECONDS_MAX)?
                 .unwrap_or(MESSAGE_HIDDEN_SECONDS_DEFAULT),
         }),
         QueueRoute::PeekMessages(queue) => {
-            QueueCommand::PeekMessages(PeekMessages { queue, count: count(&query)? })
+            QueueCommand::PeekMessages(PeekMessages { queue, count: count(query)? })
         }
         QueueRoute::ClearMessages(queue) => QueueCommand::ClearMessages(queue),
         QueueRoute::UpdateMessage(queue, id) => QueueCommand::UpdateMessage(UpdateMessage {
-            message: message_ref(queue, &id, &query)?,
-            hidden_seconds: required_number(&query, "visibilitytimeout", 0, MESSAGE_HIDDEN_SECONDS_MAX)?,
+            message: message_ref(queue, &id, query)?,
+            hidden_seconds: required_number(query, "visibilitytimeout", 0, MESSAGE_HIDDEN_SECONDS_MAX)?,
             text: if request.body.is_empty() { None } else { Some(message_text(request.body)?) },
         }),
-        QueueRoute::DeleteMessage(queue, id) => QueueCommand::DeleteMessage(message_ref(queue, &id, &query)?),
+        QueueRoute::DeleteMessage(queue, id) => QueueCommand::DeleteMessage(message_ref(queue, &id, query)?),
     };
     Ok(Command::Queue(command))
 }
@@ -134,8 +128,8 @@ fn message_ref(queue: QueueName, id: &str, query: &Query<'_>) -> Result<MessageR
 /// The text in `<QueueMessage><MessageText>…`, unescaped once.
 fn message_text(body: &[u8]) -> Result<String, ServiceError> {
     let mut root = xml::parse(body, "QueueMessage")?;
-    let place = root.children.iter().position(|child| child.name == "MessageText");
-    let text = root.children.swap_remove(place.ok_or_else(xml::invalid)?).text;
+    let index = root.children.iter().position(|child| child.name == "MessageText");
+    let text = root.children.swap_remove(index.ok_or_else(xml::invalid)?).text;
     if text.len() > MESSAGE_BYTES_MAX {
         return Err(ServiceError::new(ErrorCode::RequestBodyTooLarge)
             .with_detail("MaxLimit", MESSAGE_BYTES_MAX.to_string()));
@@ -227,7 +221,7 @@ mod tests {
         }
         let request = QueueRequest {
             version: &ApiVersion::default(),
-            query: "",
+            query: &Query::default(),
             headers: &headers,
             spelled_names: &["X-MS-Meta-UPPER".to_owned()],
             body: &[],

@@ -1,60 +1,25 @@
 //! An outcome or an error of the queue service to the response that carries it.
 
 use http::{HeaderValue, StatusCode};
-use tavola_model::{DateTime, ErrorCode, Outcome, QueueOutcome, QueueWas, ServiceError};
+use tavola_model::{DateTime, ErrorCode, QueueOutcome, QueueWas, ServiceError};
 
 use super::options::write_pop_receipt;
 use super::write::{self, CountPlace};
-use crate::encode::{CHALLENGE, CorsHeaders, Sender, finish, preflight, service_xml};
-use crate::error_body::full_message;
+use crate::answer::{CHALLENGE, Sender, full_message};
 use crate::reply::Reply;
 use crate::response::Response;
 use crate::status::error_status;
 use crate::version::ApiVersion;
 use crate::xml;
 
-static SERVER: HeaderValue = HeaderValue::from_static("Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0");
+/// How the service calls itself.
+pub(crate) static SERVER: HeaderValue =
+    HeaderValue::from_static("Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0");
 /// First version in which Put Message is answered with what was put, and Get Messages in today's order.
 const PUT_BODY_VERSION: &str = "2016-05-31";
 
-/// Encodes the result of a request to the queue service.
-pub fn encode(
-    reply: &Reply,
-    result: &Result<Outcome, ServiceError>,
-    cors: Option<&CorsHeaders>,
-    now: DateTime,
-) -> Response {
-    let (mut response, sender) = match result {
-        Ok(outcome) => (encode_outcome(reply, outcome), Sender::Service(&SERVER)),
-        Err(error) => (encode_error(reply, error, now), sender_of(error.code)),
-    };
-    finish(&mut response, reply, sender, cors, now);
-    response
-}
-
-fn encode_outcome(reply: &Reply, outcome: &Outcome) -> Response {
-    match outcome {
-        Outcome::Queue(outcome) => encode_queue_outcome(reply, outcome),
-        Outcome::ServicePropertiesFetched(properties) => fetched(xml::write_service_properties(properties)),
-        Outcome::ServicePropertiesSet => Response::empty(StatusCode::ACCEPTED),
-        Outcome::ServiceStatsFetched(stats) => fetched(xml::write_service_stats(stats)),
-        Outcome::PreflightAllowed(allowed) => preflight(allowed),
-        Outcome::TablesQueried(_)
-        | Outcome::TableFetched(_)
-        | Outcome::TableCreated(_)
-        | Outcome::TableDeleted
-        | Outcome::TableAclFetched(_)
-        | Outcome::TableAclSet
-        | Outcome::EntitiesQueried(_)
-        | Outcome::EntityFetched(_)
-        | Outcome::EntityWritten(_)
-        | Outcome::EntitiesTransacted(_) => {
-            unreachable!("an outcome of the table service is encoded by encode")
-        }
-    }
-}
-
-fn encode_queue_outcome(reply: &Reply, outcome: &QueueOutcome) -> Response {
+/// Encodes what a queue command gave.
+pub(crate) fn encode_outcome(reply: &Reply, outcome: &QueueOutcome) -> Response {
     match outcome {
         QueueOutcome::QueuesListed(page) => fetched(write::queues(page, &reply.base, &reply.account)),
         QueueOutcome::QueueCreated(QueueWas::Missing) => Response::empty(StatusCode::CREATED),
@@ -95,10 +60,11 @@ fn encode_queue_outcome(reply: &Reply, outcome: &QueueOutcome) -> Response {
 }
 
 fn fetched(body: String) -> Response {
-    service_xml(body).with("Cache-Control", "no-cache")
+    Response::xml(body).with("Cache-Control", "no-cache")
 }
 
-fn encode_error(reply: &Reply, error: &ServiceError, now: DateTime) -> Response {
+/// Encodes a refusal.
+pub(crate) fn encode_error(reply: &Reply, error: &ServiceError, now: DateTime) -> Response {
     let body = write::error(error, &full_message(&error.message, reply, now));
     let mut response = Response::empty(error_status(error)).with("Content-Type", "application/xml");
     // Recorded without the header: the version is refused by whoever stands before the service.
@@ -113,7 +79,7 @@ fn encode_error(reply: &Reply, error: &ServiceError, now: DateTime) -> Response 
 }
 
 /// Errors that are answered before a service and its version are known.
-fn sender_of(code: ErrorCode) -> Sender {
+pub(crate) fn sender_of(code: ErrorCode) -> Sender {
     match code {
         ErrorCode::InvalidHeaderValue
         | ErrorCode::AuthenticationFailed
@@ -128,8 +94,8 @@ mod tests {
     use super::*;
     use http::{HeaderMap, Method};
     use tavola_model::{
-        Address, ListQueues, ListedQueue, Message, MessageHold, MessageId, Metadata, PopReceipt, QueueName,
-        QueuePage,
+        Address, Guid, ListQueues, ListedQueue, Message, MessageHold, MessageId, Metadata, Outcome,
+        PopReceipt, QueueName, QueuePage, StorageService,
     };
 
     const PROLOGUE: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
@@ -140,9 +106,17 @@ mod tests {
         headers.insert("host", "127.0.0.1:10001".parse().unwrap());
         let address = Address::parse("127.0.0.1:10001", "/storagename/").unwrap();
         let id = "0f370be3-f003-0062-50b6-3d99b9000000".to_owned();
-        let reply = Reply::of(&method, &headers, "", Some(&address), id, false);
+        let reply = Reply::of(&method, &headers, Some(&address), id, false);
         let now = DateTime::parse("2020-06-08T17:04:52.3842926Z").unwrap();
-        encode(&reply, &result.map(Outcome::Queue), None, now)
+        crate::encode(
+            StorageService::Queue,
+            &reply,
+            &crate::Form::default(),
+            &result.map(Outcome::Queue),
+            None,
+            now,
+            [Guid([0; 16]); 2],
+        )
     }
 
     fn check(version: &str, outcome: QueueOutcome, head: &str, body: &str) {

@@ -9,5 +9,5 @@ mod route;
 mod write;
 
 pub use decode::{QueueRequest, decode};
-pub use encode::encode;
+pub(crate) use encode::{SERVER, encode_error, encode_outcome, sender_of};
 pub use route::{QueueRoute, route};

@@ -3,10 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tavola_model::{
-    ErrorCode, MESSAGE_HIDDEN_SECONDS_MAX, MESSAGE_LIFE_SECONDS_DEFAULT, PopReceipt, ServiceError,
+    ErrorCode, MESSAGE_HIDDEN_SECONDS_MAX, MESSAGE_LIFE_SECONDS_DEFAULT, PopReceipt, Query, ServiceError,
 };
 
-use crate::query::Query;
 use crate::version::ApiVersion;
 
 /// First version in which a message may live for longer than a week, or for ever.

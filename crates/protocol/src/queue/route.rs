@@ -4,19 +4,17 @@
 
 use http::Method;
 use percent_encoding::percent_decode_str;
-use tavola_model::{Address, ErrorCode, QueueName, ServiceError};
+use tavola_model::{Address, ErrorCode, Query, QueueName, ServiceError};
 
 use super::options::invalid_value;
-use crate::query::Query;
+use crate::account::AccountRoute;
 
 /// What a request addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the service's own words")]
 pub enum QueueRoute {
-    Preflight,
-    GetServiceProperties,
-    SetServiceProperties,
-    GetServiceStats,
+    /// An operation on the service as a whole.
+    Account(AccountRoute),
     ListQueues,
     CreateQueue(QueueName),
     DeleteQueue(QueueName),
@@ -33,20 +31,19 @@ pub enum QueueRoute {
 }
 
 /// Finds the route of a request.
-pub fn route(method: &Method, address: &Address<'_>, raw_query: &str) -> Result<QueueRoute, ServiceError> {
+pub fn route(method: &Method, address: &Address<'_>, query: &Query<'_>) -> Result<QueueRoute, ServiceError> {
     if method == Method::OPTIONS {
-        return Ok(QueueRoute::Preflight);
+        return Ok(QueueRoute::Account(AccountRoute::Preflight));
     }
     let verb = Verb::of(method)?;
-    let query = Query::parse(raw_query).ok_or(ErrorCode::InvalidUri)?;
     let path = percent_decode_str(address.path).decode_utf8().map_err(|_| ErrorCode::InvalidUri)?;
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     match segments.as_slice() {
-        [] => service_route(verb, &query, address),
-        [queue] => queue_route(verb, QueueName::parse(queue)?, &query),
+        [] => service_route(verb, query, address),
+        [queue] => queue_route(verb, QueueName::parse(queue)?, query),
         // Getting hides messages: nobody may do it who is not told which.
         [_, "messages"] if method == Method::HEAD => unsupported(),
-        [queue, "messages"] => messages_route(verb, QueueName::parse(queue)?, &query),
+        [queue, "messages"] => messages_route(verb, QueueName::parse(queue)?, query),
         [queue, "messages", id] => message_route(verb, QueueName::parse(queue)?, id),
         _ => Err(ErrorCode::InvalidUri.into()),
     }
@@ -74,9 +71,15 @@ impl Verb {
 
 fn service_route(verb: Verb, query: &Query<'_>, address: &Address<'_>) -> Result<QueueRoute, ServiceError> {
     match (query.get("restype"), query.get("comp"), verb) {
-        (Some("service"), Some("properties"), Verb::Get) => Ok(QueueRoute::GetServiceProperties),
-        (Some("service"), Some("properties"), Verb::Put) => Ok(QueueRoute::SetServiceProperties),
-        (Some("service"), Some("stats"), Verb::Get) if address.secondary => Ok(QueueRoute::GetServiceStats),
+        (Some("service"), Some("properties"), Verb::Get) => {
+            Ok(QueueRoute::Account(AccountRoute::GetServiceProperties))
+        }
+        (Some("service"), Some("properties"), Verb::Put) => {
+            Ok(QueueRoute::Account(AccountRoute::SetServiceProperties))
+        }
+        (Some("service"), Some("stats"), Verb::Get) if address.secondary => {
+            Ok(QueueRoute::Account(AccountRoute::GetServiceStats))
+        }
         (Some("service"), Some("properties"), Verb::Post | Verb::Delete)
         | (Some("service"), Some("stats"), Verb::Put | Verb::Post | Verb::Delete)
         | (None, Some("list"), Verb::Put | Verb::Post | Verb::Delete) => unsupported(),
@@ -140,7 +143,7 @@ mod tests {
         let path = format!("/acct{}", path.trim_start_matches('/').replacen("-secondary", "-secondary/", 1));
         let path = if secondary { path } else { format!("/acct{}", target.split('?').next().unwrap()) };
         let address = Address::parse("127.0.0.1", &path).unwrap();
-        let shown = match route(&method.parse().unwrap(), &address, query) {
+        let shown = match route(&method.parse().unwrap(), &address, &Query::parse(query).unwrap()) {
             Ok(route) => format!("{route:?}").replace("QueueName(\"abc\")", "abc"),
             Err(error) => error.code.as_str().to_owned(),
         };
@@ -149,10 +152,10 @@ mod tests {
 
     #[test]
     fn each_operation_has_its_route() {
-        check("OPTIONS /anything", "Preflight");
-        check("GET /?restype=service&comp=properties", "GetServiceProperties");
-        check("PUT /?restype=service&comp=properties", "SetServiceProperties");
-        check("GET /-secondary?restype=service&comp=stats", "GetServiceStats");
+        check("OPTIONS /anything", "Account(Preflight)");
+        check("GET /?restype=service&comp=properties", "Account(GetServiceProperties)");
+        check("PUT /?restype=service&comp=properties", "Account(SetServiceProperties)");
+        check("GET /-secondary?restype=service&comp=stats", "Account(GetServiceStats)");
         check("GET /?comp=list&_=1", "ListQueues");
         check("PUT /abc?timeout=30", "CreateQueue(abc)");
         check("DELETE /abc", "DeleteQueue(abc)");

@@ -9,8 +9,8 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use tavola_model::{EdmType, ErrorCode, PropertiesBuilder, ServiceError};
 
-use crate::edm_text;
-use crate::table::body::{EntityBody, KeysIn};
+use super::body::{EntityBody, KeysIn};
+use super::edm_text;
 
 /// Reads the name in the body of Create Table.
 pub fn table_name(body: &[u8]) -> Result<String, ServiceError> {

@@ -3,10 +3,10 @@
 
 use tavola_model::{DateTime, EdmType, EdmValue, Etag, StoredEntity, TableName};
 
-use crate::edm_text;
+use super::form::Style;
+use super::select::Select;
+use super::{edm_text, link};
 use crate::reply::Reply;
-use crate::table::link;
-use crate::table::select::Select;
 use crate::xml::{escape, escape_attribute};
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
@@ -17,8 +17,8 @@ const SPATIAL_NAMESPACES: &str =
 const SCHEME: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/scheme";
 
 /// A page of tables.
-pub fn tables(reply: &Reply, tables: &[TableName], now: DateTime) -> String {
-    let mut out = feed_start(reply, "Tables", now);
+pub fn tables(reply: &Reply, style: Style, tables: &[TableName], now: DateTime) -> String {
+    let mut out = feed_start(reply, style, "Tables", now);
     for table in tables {
         out.push_str("<entry>");
         write_table(reply, table, now, &mut out);
@@ -29,8 +29,8 @@ pub fn tables(reply: &Reply, tables: &[TableName], now: DateTime) -> String {
 }
 
 /// One table.
-pub fn table(reply: &Reply, table: &TableName, now: DateTime) -> String {
-    let mut out = entry_start(reply, None);
+pub fn table(reply: &Reply, style: Style, table: &TableName, now: DateTime) -> String {
+    let mut out = entry_start(reply, style, None);
     write_table(reply, table, now, &mut out);
     out.push_str("</entry>");
     out
@@ -39,12 +39,13 @@ pub fn table(reply: &Reply, table: &TableName, now: DateTime) -> String {
 /// A page of entities.
 pub fn entities(
     reply: &Reply,
+    style: Style,
     table: &TableName,
     entities: &[StoredEntity],
     select: &Select,
     now: DateTime,
 ) -> String {
-    let mut out = feed_start(reply, table.as_str(), now);
+    let mut out = feed_start(reply, style, table.as_str(), now);
     for entity in entities {
         out.push_str("<entry m:etag=\"");
         escape_attribute(&entity.etag().to_string(), &mut out);
@@ -59,21 +60,22 @@ pub fn entities(
 /// One entity.
 pub fn entity(
     reply: &Reply,
+    style: Style,
     table: &TableName,
     entity: &StoredEntity,
     select: &Select,
     now: DateTime,
 ) -> String {
-    let mut out = entry_start(reply, Some(entity.etag()));
+    let mut out = entry_start(reply, style, Some(entity.etag()));
     write_entity(reply, table, entity, select, now, &mut out);
     out.push_str("</entry>");
     out
 }
 
-fn feed_start(reply: &Reply, name: &str, now: DateTime) -> String {
+fn feed_start(reply: &Reply, style: Style, name: &str, now: DateTime) -> String {
     let mut out = format!("{DECLARATION}<feed xml:base=\"");
     escape_attribute(&reply.base, &mut out);
-    out.push_str(&format!("\" {NAMESPACES}{}><id>", spatial_namespaces(reply)));
+    out.push_str(&format!("\" {NAMESPACES}{}><id>", spatial_namespaces(style)));
     escape(&reply.base, &mut out);
     out.push_str(&format!(
         "{name}</id><title type=\"text\">{name}</title><updated>{}</updated><link rel=\"self\" title=\"{name}\" href=\"{name}\" />",
@@ -82,14 +84,14 @@ fn feed_start(reply: &Reply, name: &str, now: DateTime) -> String {
     out
 }
 
-fn spatial_namespaces(reply: &Reply) -> &'static str {
-    if reply.data_service_version == "3.0" { SPATIAL_NAMESPACES } else { "" }
+fn spatial_namespaces(style: Style) -> &'static str {
+    if style.data_service_version == "3.0" { SPATIAL_NAMESPACES } else { "" }
 }
 
-fn entry_start(reply: &Reply, etag: Option<Etag>) -> String {
+fn entry_start(reply: &Reply, style: Style, etag: Option<Etag>) -> String {
     let mut out = format!("{DECLARATION}<entry xml:base=\"");
     escape_attribute(&reply.base, &mut out);
-    out.push_str(&format!("\" {NAMESPACES}{}", spatial_namespaces(reply)));
+    out.push_str(&format!("\" {NAMESPACES}{}", spatial_namespaces(style)));
     if let Some(etag) = etag {
         out.push_str(" m:etag=\"");
         escape_attribute(&etag.to_string(), &mut out);

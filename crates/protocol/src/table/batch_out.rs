@@ -2,13 +2,14 @@
 
 use tavola_model::{DateTime, ErrorCode, Guid, ServiceError, TableName, WriteOutcome};
 
-use crate::decode::PartForm;
-use crate::error_body;
-use crate::reply::{Format, Preference, Reply};
+use super::form::{PartForm, Style};
+use super::format::{Format, Preference};
+use super::select::Select;
+use super::{atom_out, error_body, json_out, link};
+use crate::answer::full_message;
+use crate::reply::Reply;
 use crate::response::Response;
 use crate::status::status;
-use crate::table::select::Select;
-use crate::table::{atom_out, json_out, link};
 
 /// A multipart body and the content type that names its boundary.
 pub struct Multipart {
@@ -20,6 +21,7 @@ pub struct Multipart {
 
 /// The results of all writes of a change set.
 pub fn written(
+    reply: &Reply,
     parts: &[PartForm],
     table: &TableName,
     outcomes: &[WriteOutcome],
@@ -29,7 +31,7 @@ pub fn written(
     change_set(ids, |out, boundary| {
         for (part, outcome) in parts.iter().zip(outcomes) {
             start_part(boundary, out);
-            write_outcome(part, table, outcome, now, out);
+            write_outcome(part, &part.reply(reply), table, outcome, now, out);
         }
     })
 }
@@ -54,12 +56,12 @@ pub fn failed(
 }
 
 /// The answer to a single query: the response it would have had alone, without the headers of the outside.
-pub fn queried(response: &Response, reply: &Reply, ids: [Guid; 2]) -> Multipart {
+pub fn queried(response: &Response, style: Style, ids: [Guid; 2]) -> Multipart {
     let boundary = format!("batchresponse_{}", ids[0]);
     let mut out = Vec::with_capacity(response.body.len() + 512);
     start_part(&boundary, &mut out);
     status_line(response.status, &mut out);
-    line(&mut out, "DataServiceVersion", &format!("{};", reply.data_service_version));
+    line(&mut out, "DataServiceVersion", &format!("{};", style.data_service_version));
     for name in [
         "Content-Type",
         "X-Content-Type-Options",
@@ -122,19 +124,20 @@ fn line(out: &mut Vec<u8>, name: &str, value: &str) {
 
 fn write_outcome(
     part: &PartForm,
+    reply: &Reply,
     table: &TableName,
     outcome: &WriteOutcome,
     now: DateTime,
     out: &mut Vec<u8>,
 ) {
     match outcome {
-        WriteOutcome::Inserted(entity) if part.reply.prefer == Some(Preference::ReturnNoContent) => {
+        WriteOutcome::Inserted(entity) if part.style.prefer == Some(Preference::ReturnNoContent) => {
             status_line(http::StatusCode::NO_CONTENT, out);
             content_id(part, out);
             guards(out);
             line(out, "Preference-Applied", Preference::ReturnNoContent.as_str());
-            line(out, "DataServiceVersion", &format!("{};", part.reply.data_service_version));
-            let url = link::entity_url(&part.reply.base, table, &entity.key);
+            line(out, "DataServiceVersion", &format!("{};", part.style.data_service_version));
+            let url = link::entity_url(&reply.base, table, &entity.key);
             line(out, "Location", &url);
             line(out, "DataServiceId", &url);
             line(out, "ETag", &entity.etag().to_string());
@@ -142,25 +145,25 @@ fn write_outcome(
         }
         WriteOutcome::Inserted(entity) => {
             status_line(http::StatusCode::CREATED, out);
-            line(out, "DataServiceVersion", &format!("{};", part.reply.data_service_version));
-            let (content_type, body) = match part.reply.format {
+            line(out, "DataServiceVersion", &format!("{};", part.style.data_service_version));
+            let (content_type, body) = match part.style.format {
                 Format::Json(level) => {
                     let mut body = Vec::new();
-                    json_out::entity(&part.reply, level, table, entity, &Select::default(), &mut body);
+                    json_out::entity(reply, level, table, entity, &Select::default(), &mut body);
                     (format!("application/json;odata={};streaming=true;charset=utf-8", level.as_str()), body)
                 }
                 Format::Atom => {
-                    let body = atom_out::entity(&part.reply, table, entity, &Select::default(), now);
+                    let body = atom_out::entity(reply, part.style, table, entity, &Select::default(), now);
                     ("application/atom+xml;type=entry;charset=utf-8".to_owned(), body.into_bytes())
                 }
             };
             line(out, "Content-Type", &content_type);
             content_id(part, out);
             guards(out);
-            if let Some(preference) = part.reply.prefer {
+            if let Some(preference) = part.style.prefer {
                 line(out, "Preference-Applied", preference.as_str());
             }
-            line(out, "Location", &link::entity_url(&part.reply.base, table, &entity.key));
+            line(out, "Location", &link::entity_url(&reply.base, table, &entity.key));
             line(out, "ETag", &entity.etag().to_string());
             out.extend_from_slice(b"\r\n");
             out.extend_from_slice(&body);
@@ -194,15 +197,15 @@ fn write_error(parts: &[PartForm], reply: &Reply, error: &ServiceError, now: Dat
     } else {
         error.message.to_string()
     };
-    let message = error_body::full_message(&text, reply, now);
-    let (body, content_type) = error_body::odata(error, &message, part.reply.format);
-    let version = if part.reply.format == Format::Atom { "1.0" } else { part.reply.data_service_version };
+    let message = full_message(&text, reply, now);
+    let (body, content_type) = error_body::odata(error, &message, part.style.format);
+    let version = if part.style.format == Format::Atom { "1.0" } else { part.style.data_service_version };
     status_line(status(error.code), out);
     content_id(part, out);
     line(out, "X-Content-Type-Options", "nosniff");
     if part.resolved && error.code != ErrorCode::TableNotFound {
         line(out, "Cache-Control", "no-cache");
-        if let Some(preference) = part.reply.prefer.filter(|_| part.creates) {
+        if let Some(preference) = part.style.prefer.filter(|_| part.creates) {
             line(out, "Preference-Applied", preference.as_str());
         }
     }

@@ -2,19 +2,21 @@
 
 use http::header;
 use tavola_model::{
-    Address, Command, EntityGroupTransaction, ErrorCode, ServiceError, TRANSACTION_BYTES_MAX,
-    TRANSACTION_OPERATIONS_MAX, TableName,
+    Address, EntityGroupTransaction, ErrorCode, Query, ServiceError, TRANSACTION_BYTES_MAX,
+    TRANSACTION_OPERATIONS_MAX, TableCommand, TableName,
 };
 
-use crate::decode::{BatchForm, Form, Layer, PartForm, Request, decode};
-use crate::query::Query;
-use crate::reply::{Preference, Reply, data_service_version, negotiate, text};
-use crate::route::{Route, Unroutable, route as find_route};
-use crate::table::batch_in::{self, Batch, InnerRequest};
-use crate::table::write_in::{Decoded, decode_write};
+use super::batch_in::{self, Batch, InnerRequest};
+use super::decode::TableRequest;
+use super::form::{BatchForm, Form, Layer, PartForm, Style};
+use super::format::{Preference, data_service_version, negotiate};
+use super::query_in::{check_options, get_entity, query_entities};
+use super::route::{TableRoute, Unroutable, route as find_route};
+use super::write_in::{Decoded, decode_write};
+use crate::reply::text;
 
 /// Decodes a batch and notes the form of its parts.
-pub fn decode_batch(request: &Request<'_>, reply: &Reply, form: &mut Form) -> Result<Command, ServiceError> {
+pub fn decode_batch(request: &TableRequest<'_>, form: &mut Form) -> Result<TableCommand, ServiceError> {
     if request.body.len() > TRANSACTION_BYTES_MAX {
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
@@ -28,11 +30,11 @@ pub fn decode_batch(request: &Request<'_>, reply: &Reply, form: &mut Form) -> Re
         form.batch = Some(BatchForm { query: true, parts: Vec::new() });
         return Err(ServiceError::unreadable_body());
     };
-    let parts = requests.iter().map(|inner| part_form(inner, request, reply)).collect();
+    let parts = requests.iter().map(|inner| part_form(inner, request, form.style)).collect();
     form.batch = Some(BatchForm { query, parts });
     form.layer = Layer::OData;
     match requests.as_slice() {
-        [inner] if query => decode_batch_query(inner, request, reply, form),
+        [inner] if query => decode_batch_query(inner, request, form),
         [] => Err(ServiceError::unreadable_body()),
         requests => decode_change_set(requests, request, form),
     }
@@ -41,26 +43,32 @@ pub fn decode_batch(request: &Request<'_>, reply: &Reply, form: &mut Form) -> Re
 /// The single query of a batch, decoded as if it had come alone.
 fn decode_batch_query(
     inner: &InnerRequest<'_>,
-    outer: &Request<'_>,
-    reply: &Reply,
+    outer: &TableRequest<'_>,
     form: &mut Form,
-) -> Result<Command, ServiceError> {
+) -> Result<TableCommand, ServiceError> {
     let target = Target::parse(inner.uri, outer)?;
     let route =
-        find_route(&inner.method, &target.address, target.query, &inner.headers).map_err(|e| e.error)?;
-    if !matches!(route, Route::GetEntity(..) | Route::QueryEntities(..)) {
-        return Err(ErrorCode::InvalidInput.into());
-    }
-    let request =
-        Request { address: &target.address, query: target.query, headers: &inner.headers, body: &[] };
-    decode(route, &request, reply, form)
+        find_route(&inner.method, &target.address, &target.query, &inner.headers).map_err(|e| e.error)?;
+    form.layer = Layer::Unresolved;
+    form.check_format()?;
+    check_options(&target.query)?;
+    let command = match route {
+        TableRoute::GetEntity(table, key) => get_entity(table, key, &target.query, form)?,
+        TableRoute::QueryEntities(table, partition) => query_entities(table, partition, &target.query, form)?,
+        _ => {
+            form.layer = Layer::OData;
+            return Err(ErrorCode::InvalidInput.into());
+        }
+    };
+    form.layer = Layer::OData;
+    Ok(command)
 }
 
 fn decode_change_set(
     requests: &[InnerRequest<'_>],
-    outer: &Request<'_>,
+    outer: &TableRequest<'_>,
     form: &mut Form,
-) -> Result<Command, ServiceError> {
+) -> Result<TableCommand, ServiceError> {
     let mut writes = Vec::with_capacity(requests.len());
     let mut table: Option<TableName> = None;
     let mut refusal = None;
@@ -91,8 +99,8 @@ fn decode_change_set(
     let table = table.ok_or_else(ServiceError::unreadable_body)?;
     form.table = Some(table.clone());
     Ok(match refusal {
-        Some(error) => Command::ProbeTable(table, error),
-        None => Command::TransactEntities(EntityGroupTransaction { table, writes }),
+        Some(error) => TableCommand::ProbeTable(table, error),
+        None => TableCommand::TransactEntities(EntityGroupTransaction { table, writes }),
     })
 }
 
@@ -102,10 +110,10 @@ struct Refused {
     unresolved: bool,
 }
 
-fn decode_operation(inner: &InnerRequest<'_>, outer: &Request<'_>) -> Result<Decoded, Refused> {
+fn decode_operation(inner: &InnerRequest<'_>, outer: &TableRequest<'_>) -> Result<Decoded, Refused> {
     let unresolved = |error: ServiceError| Refused { error, unresolved: true };
     let target = Target::parse(inner.uri, outer).map_err(unresolved)?;
-    let route = find_route(&inner.method, &target.address, target.query, &inner.headers)
+    let route = find_route(&inner.method, &target.address, &target.query, &inner.headers)
         .map_err(|Unroutable { error, .. }| unresolved(error))?;
     decode_write(route, &inner.headers, inner.body)
         .map_err(|error| Refused { unresolved: error.code == ErrorCode::InvalidInput, error })
@@ -114,12 +122,12 @@ fn decode_operation(inner: &InnerRequest<'_>, outer: &Request<'_>) -> Result<Dec
 /// Where an inner request goes.
 struct Target<'a> {
     address: Address<'a>,
-    query: &'a str,
+    query: Query<'a>,
     base: Option<&'a str>,
 }
 
 impl<'a> Target<'a> {
-    fn parse(uri: &'a str, outer: &Request<'_>) -> Result<Self, ServiceError> {
+    fn parse(uri: &'a str, outer: &TableRequest<'_>) -> Result<Self, ServiceError> {
         let (target, query) = uri.split_once('?').unwrap_or((uri, ""));
         let absolute = ["http://", "https://"]
             .iter()
@@ -143,28 +151,26 @@ impl<'a> Target<'a> {
         }
         let base = absolute
             .map(|_| &uri[..target.len() - address.path.len() + usize::from(address.path.starts_with('/'))]);
+        let query = Query::parse(query).ok_or(ErrorCode::InvalidInput)?;
         Ok(Self { address, query, base: base.filter(|base| base.ends_with('/')) })
     }
 }
 
-fn part_form(inner: &InnerRequest<'_>, outer: &Request<'_>, reply: &Reply) -> PartForm {
+fn part_form(inner: &InnerRequest<'_>, outer: &TableRequest<'_>, whole: Style) -> PartForm {
     let target = Target::parse(inner.uri, outer).ok();
-    let query = target.as_ref().and_then(|target| Query::parse(target.query)).unwrap_or_default();
+    let format = target.as_ref().and_then(|target| target.query.get("$format"));
     let accept = text(&inner.headers, header::ACCEPT);
-    let mut part = reply.clone();
-    if accept.is_some() || query.get("$format").is_some() {
-        part.format = negotiate(query.get("$format"), accept).unwrap_or(reply.format);
+    let mut style = Style { prefer: Preference::of(&inner.headers), ..whole };
+    if accept.is_some() || format.is_some() {
+        style.format = negotiate(format, accept).unwrap_or(whole.format);
     }
-    part.prefer = Preference::of(&inner.headers);
     if inner.headers.contains_key("dataserviceversion") || inner.headers.contains_key("maxdataserviceversion")
     {
-        part.data_service_version = data_service_version(&inner.headers);
-    }
-    if let Some(base) = target.as_ref().and_then(|target| target.base) {
-        part.base = base.to_owned();
+        style.data_service_version = data_service_version(&inner.headers);
     }
     PartForm {
-        reply: part,
+        style,
+        base: target.as_ref().and_then(|target| target.base).map(str::to_owned),
         content_id: text(&inner.headers, "content-id").map(str::to_owned),
         creates: inner.method == http::Method::POST && !inner.headers.contains_key("x-http-method"),
         resolved: true,

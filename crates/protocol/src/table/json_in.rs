@@ -11,8 +11,8 @@ use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tavola_model::{EdmType, EdmValue, ErrorCode, PropertiesBuilder, ServiceError};
 
-use crate::edm_text::{self, TextValue};
-use crate::table::body::{EntityBody, KeysIn};
+use super::body::{EntityBody, KeysIn};
+use super::edm_text::{self, TextValue};
 
 /// Reads the name in the body of Create Table.
 pub fn table_name(body: &[u8]) -> Result<String, ServiceError> {

@@ -3,16 +3,17 @@
 
 use tavola_model::{DateTime, EdmType, EdmValue, Etag, StoredEntity, StoredProperty, StoredValue, TableName};
 
-use crate::edm_text;
-use crate::reply::{Metadata, Reply};
-use crate::table::link;
-use crate::table::select::Select;
+use super::edm_text;
+use super::format::MetadataLevel;
+use super::link;
+use super::select::Select;
+use crate::reply::Reply;
 use crate::version::ApiVersion;
 
 /// A page of tables.
-pub fn tables(reply: &Reply, level: Metadata, tables: &[TableName], out: &mut Vec<u8>) {
+pub fn tables(reply: &Reply, level: MetadataLevel, tables: &[TableName], out: &mut Vec<u8>) {
     out.push(b'{');
-    if level != Metadata::None {
+    if level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":");
         write_string(&format!("{}$metadata#Tables", reply.base), out);
         out.push(b',');
@@ -30,9 +31,9 @@ pub fn tables(reply: &Reply, level: Metadata, tables: &[TableName], out: &mut Ve
 }
 
 /// One table.
-pub fn table(reply: &Reply, level: Metadata, table: &TableName, out: &mut Vec<u8>) {
+pub fn table(reply: &Reply, level: MetadataLevel, table: &TableName, out: &mut Vec<u8>) {
     out.push(b'{');
-    if level != Metadata::None {
+    if level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":");
         write_string(&format!("{}$metadata#Tables/@Element", reply.base), out);
         out.push(b',');
@@ -41,8 +42,8 @@ pub fn table(reply: &Reply, level: Metadata, table: &TableName, out: &mut Vec<u8
     out.push(b'}');
 }
 
-fn table_members(reply: &Reply, level: Metadata, table: &TableName, out: &mut Vec<u8>) {
-    if level == Metadata::Full {
+fn table_members(reply: &Reply, level: MetadataLevel, table: &TableName, out: &mut Vec<u8>) {
+    if level == MetadataLevel::Full {
         out.extend_from_slice(b"\"odata.type\":");
         write_string(&format!("{}.Tables", reply.account), out);
         out.extend_from_slice(b",\"odata.id\":");
@@ -58,14 +59,14 @@ fn table_members(reply: &Reply, level: Metadata, table: &TableName, out: &mut Ve
 /// A page of entities.
 pub fn entities(
     reply: &Reply,
-    level: Metadata,
+    level: MetadataLevel,
     table: &TableName,
     entities: &[StoredEntity],
     select: &Select,
     out: &mut Vec<u8>,
 ) {
     out.push(b'{');
-    if level != Metadata::None {
+    if level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":");
         write_string(&context_url(reply, table, "", select), out);
         out.push(b',');
@@ -85,14 +86,14 @@ pub fn entities(
 /// One entity.
 pub fn entity(
     reply: &Reply,
-    level: Metadata,
+    level: MetadataLevel,
     table: &TableName,
     entity: &StoredEntity,
     select: &Select,
     out: &mut Vec<u8>,
 ) {
     out.push(b'{');
-    if level != Metadata::None {
+    if level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":");
         write_string(&context_url(reply, table, "/@Element", select), out);
         out.push(b',');
@@ -113,26 +114,27 @@ fn context_url(reply: &Reply, table: &TableName, element: &str, select: &Select)
 
 fn entity_members(
     reply: &Reply,
-    level: Metadata,
+    level: MetadataLevel,
     table: &TableName,
     entity: &StoredEntity,
     select: &Select,
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
-    if level == Metadata::Full {
+    if level == MetadataLevel::Full {
         out.extend_from_slice(b"\"odata.type\":");
         write_string(&format!("{}.{table}", reply.account), out);
         out.extend_from_slice(b",\"odata.id\":");
         write_string(&link::entity_url(&reply.base, table, &entity.key), out);
         out.push(b',');
     }
-    let etag_at_minimal = level == Metadata::Minimal && reply.version.is_at_least(ApiVersion::MINIMAL_ETAG);
-    if level == Metadata::Full || etag_at_minimal {
+    let etag_at_minimal =
+        level == MetadataLevel::Minimal && reply.version.is_at_least(ApiVersion::MINIMAL_ETAG);
+    if level == MetadataLevel::Full || etag_at_minimal {
         write_etag(entity.etag(), out);
         out.push(b',');
     }
-    if level == Metadata::Full {
+    if level == MetadataLevel::Full {
         out.extend_from_slice(b"\"odata.editLink\":");
         write_string(&link::entity_url("", table, &entity.key), out);
         out.push(b',');
@@ -170,8 +172,8 @@ fn write_etag(etag: Etag, out: &mut Vec<u8>) {
     out.extend_from_slice(b"'\\\"\"");
 }
 
-fn write_timestamp(level: Metadata, timestamp: DateTime, out: &mut Vec<u8>) {
-    if level == Metadata::Full {
+fn write_timestamp(level: MetadataLevel, timestamp: DateTime, out: &mut Vec<u8>) {
+    if level == MetadataLevel::Full {
         out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
     }
     out.extend_from_slice(b"\"Timestamp\":\"");
@@ -179,9 +181,9 @@ fn write_timestamp(level: Metadata, timestamp: DateTime, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-fn write_property(level: Metadata, property: StoredProperty<'_>, out: &mut Vec<u8>) {
+fn write_property(level: MetadataLevel, property: StoredProperty<'_>, out: &mut Vec<u8>) {
     if let StoredValue::Other(value) = property.value
-        && level != Metadata::None
+        && level != MetadataLevel::None
         && needs_annotation(value)
     {
         write_name(property.name, b"@odata.type", out);

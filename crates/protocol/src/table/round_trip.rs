@@ -5,10 +5,12 @@ use tavola_model::{
     DateTime, EdmValue, EntityKey, Guid, Key, Properties, PropertiesBuilder, StoredEntity, TableName,
 };
 
-use crate::reply::{Metadata, Reply};
-use crate::table::body::KeysIn;
-use crate::table::select::Select;
-use crate::table::{atom_in, atom_out, json_in, json_out};
+use super::body::KeysIn;
+use super::form::Style;
+use super::format::MetadataLevel;
+use super::select::Select;
+use super::{atom_in, atom_out, json_in, json_out};
+use crate::reply::Reply;
 
 /// A value that owns its bytes.
 #[derive(Clone, Debug)]
@@ -72,7 +74,7 @@ prop_compose! {
 
 fn reply() -> Reply {
     let address = tavola_model::Address::parse("127.0.0.1:1", "/acct/t");
-    Reply::of(&http::Method::GET, &http::HeaderMap::new(), "", address.as_ref(), String::new(), false)
+    Reply::of(&http::Method::GET, &http::HeaderMap::new(), address.as_ref(), String::new(), false)
 }
 
 fn same(left: &Properties, right: &Properties) -> bool {
@@ -82,7 +84,7 @@ fn same(left: &Properties, right: &Properties) -> bool {
 proptest! {
     #[test]
     fn an_entity_in_json_reads_back(entity in any_entity(), full in any::<bool>()) {
-        let level = if full { Metadata::Full } else { Metadata::Minimal };
+        let level = if full { MetadataLevel::Full } else { MetadataLevel::Minimal };
         let table = TableName::parse("table").expect("valid");
         let mut body = Vec::new();
         json_out::entity(&reply(), level, &table, &entity, &Select::default(), &mut body);
@@ -95,7 +97,7 @@ proptest! {
     #[test]
     fn an_entity_in_atom_reads_back(entity in any_entity()) {
         let table = TableName::parse("table").expect("valid");
-        let body = atom_out::entity(&reply(), &table, &entity, &Select::default(), DateTime::STORABLE_MIN);
+        let body = atom_out::entity(&reply(), Style::default(), &table, &entity, &Select::default(), DateTime::STORABLE_MIN);
         let read = atom_in::entity(body.as_bytes(), KeysIn::Body).expect("readable").into_entity();
         let (key, properties) = read.expect("valid");
         prop_assert_eq!(key, entity.key);

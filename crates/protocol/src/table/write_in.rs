@@ -4,10 +4,10 @@
 use http::{HeaderMap, header};
 use tavola_model::{EntityChange, EntityWrite, ErrorCode, EtagCondition, ServiceError, TableName};
 
+use super::body::{EntityBody, KeysIn};
+use super::route::TableRoute;
+use super::{atom_in, json_in};
 use crate::reply::text;
-use crate::route::Route;
-use crate::table::body::{EntityBody, KeysIn};
-use crate::table::{atom_in, json_in};
 
 /// An entity write, read.
 pub enum Decoded {
@@ -18,9 +18,9 @@ pub enum Decoded {
 }
 
 /// Reads a routed write.
-pub fn decode_write(route: Route, headers: &HeaderMap, body: &[u8]) -> Result<Decoded, ServiceError> {
+pub fn decode_write(route: TableRoute, headers: &HeaderMap, body: &[u8]) -> Result<Decoded, ServiceError> {
     let (table, key, change) = match route {
-        Route::InsertEntity(table) => {
+        TableRoute::InsertEntity(table) => {
             return Ok(match entity_body(headers, body, KeysIn::Body)?.into_entity() {
                 Ok((key, properties)) => {
                     Decoded::Write(table, EntityWrite { key, change: EntityChange::Insert(properties) })
@@ -28,10 +28,10 @@ pub fn decode_write(route: Route, headers: &HeaderMap, body: &[u8]) -> Result<De
                 Err(error) => Decoded::Refused(table, error),
             });
         }
-        Route::PutEntity(..) | Route::MergeEntity(..) if body.is_empty() => {
+        TableRoute::PutEntity(..) | TableRoute::MergeEntity(..) if body.is_empty() => {
             return Err(ServiceError::unreadable_body());
         }
-        Route::PutEntity(table, key) => {
+        TableRoute::PutEntity(table, key) => {
             let condition = condition(headers, "PUT")?;
             match (entity_body(headers, body, KeysIn::Address)?.into_properties(), condition) {
                 (Ok(properties), None) => (table, key, EntityChange::InsertOrReplace(properties)),
@@ -41,7 +41,7 @@ pub fn decode_write(route: Route, headers: &HeaderMap, body: &[u8]) -> Result<De
                 (Err(error), _) => return Ok(Decoded::Refused(table, error)),
             }
         }
-        Route::MergeEntity(table, key) => {
+        TableRoute::MergeEntity(table, key) => {
             let condition = condition(headers, "MERGE")?;
             match (entity_body(headers, body, KeysIn::Address)?.into_properties(), condition) {
                 (Ok(properties), None) => (table, key, EntityChange::InsertOrMerge(properties)),
@@ -49,7 +49,7 @@ pub fn decode_write(route: Route, headers: &HeaderMap, body: &[u8]) -> Result<De
                 (Err(error), _) => return Ok(Decoded::Refused(table, error)),
             }
         }
-        Route::DeleteEntity(table, key) => {
+        TableRoute::DeleteEntity(table, key) => {
             let condition = condition(headers, "DELETE")?.ok_or(ErrorCode::MissingRequiredHeader)?;
             (table, key, EntityChange::Delete(condition))
         }

@@ -1,8 +1,8 @@
 //! Tables and entities in Atom.
 
 use tavola_model::{
-    DateTime, EdmType, EntityKey, Guid, Key, Outcome, PropertiesBuilder, StoredEntity, TableName,
-    WriteOutcome,
+    DateTime, EdmType, EntityKey, Guid, Key, Outcome, PropertiesBuilder, StorageService, StoredEntity,
+    TableName, TableOutcome, WriteOutcome,
 };
 use tavola_protocol::Response;
 
@@ -26,15 +26,25 @@ pub fn encode(exchange: &Exchange) -> Option<Response> {
     let is_feed = body.contains("<feed ");
     let outcome = match (set, is_feed) {
         ("Tables", true) => table_page(exchange, entries.iter().map(|entry| table(entry)).collect()),
-        ("Tables", false) if exchange.status == 201 => Outcome::TableCreated(table(entries[0])),
-        ("Tables", false) => Outcome::TableFetched(table(entries[0])),
+        ("Tables", false) if exchange.status == 201 => {
+            Outcome::Table(TableOutcome::TableCreated(table(entries[0])))
+        }
+        ("Tables", false) => Outcome::Table(TableOutcome::TableFetched(table(entries[0]))),
         (_, true) => page(exchange, entries.iter().map(|entry| entity(entry)).collect()),
         (_, false) if exchange.status == 201 => {
-            Outcome::EntityWritten(WriteOutcome::Inserted(entity(entries[0])))
+            Outcome::Table(TableOutcome::EntityWritten(WriteOutcome::Inserted(entity(entries[0]))))
         }
-        (_, false) => Outcome::EntityFetched(entity(entries[0])),
+        (_, false) => Outcome::Table(TableOutcome::EntityFetched(entity(entries[0]))),
     };
-    Some(tavola_protocol::encode(&reply, &form, &Ok(outcome), None, now, [Guid([0; 16]); 2]))
+    Some(tavola_protocol::encode(
+        StorageService::Table,
+        &reply,
+        &form,
+        &Ok(outcome),
+        None,
+        now,
+        [Guid([0; 16]); 2],
+    ))
 }
 
 fn table(entry: &str) -> TableName {

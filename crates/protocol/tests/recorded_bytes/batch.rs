@@ -1,10 +1,11 @@
 //! Batch responses: the recorded request is decoded, the recorded parts say what became of it.
 
 use tavola_model::{
-    Command, DateTime, EntityChange, EntityWrite, Etag, Guid, Outcome, ServiceError, StoredEntity,
-    WriteOutcome,
+    Command, DateTime, EntityChange, EntityWrite, Etag, Guid, Outcome, ServiceError, StorageService,
+    StoredEntity, TableCommand, TableOutcome, WriteOutcome,
 };
-use tavola_protocol::{Form, Request, Response};
+use tavola_protocol::Response;
+use tavola_protocol::table::{self, TableRequest};
 
 use crate::atom::between;
 use crate::corpus::{ACCOUNT, Exchange};
@@ -23,16 +24,16 @@ pub fn encode(exchange: &Exchange) -> Option<Response> {
     let ids = [Guid::parse(outer)?, Guid::parse(inner)?];
     let address = exchange.address();
     let mut reply = exchange.reply("", "");
-    let mut form = Form::default();
+    let mut form = exchange.form();
     // Some recorders blank the boundary in the header; the body begins with it.
     let boundary = request_body.trim_start().lines().next()?.trim_start_matches("--");
     let mut headers = exchange.request_headers.clone();
     headers.insert("content-type", format!("multipart/mixed; boundary={boundary}").parse().ok()?);
     let headers = &headers;
     let request =
-        Request { address: &address, query: &exchange.query, headers, body: request_body.as_bytes() };
-    let route = tavola_protocol::route(&exchange.method, &address, &exchange.query, headers).ok()?;
-    let decoded = tavola_protocol::decode(route, &request, &reply, &mut form);
+        TableRequest { address: &address, query: &exchange.query(), headers, body: request_body.as_bytes() };
+    let route = table::route(&exchange.method, &address, &exchange.query(), headers).ok()?;
+    let decoded = table::decode(route, &request, &mut form);
     let parts: Vec<&str> = body.split("\r\nHTTP/1.1 ").skip(1).collect();
     let failure = parts.first().filter(|part| part.as_bytes()[0] == b'4');
     let mut now = DateTime::MIN;
@@ -44,15 +45,15 @@ pub fn encode(exchange: &Exchange) -> Option<Response> {
             // What the decoder refuses itself it must refuse with the recorded words.
             Err(decoded.err().unwrap_or(told.error))
         }
-        (None, Ok(Command::TransactEntities(transaction))) => {
+        (None, Ok(Command::Table(TableCommand::TransactEntities(transaction)))) => {
             let outcomes =
                 transaction.writes.into_iter().zip(&parts).map(|(write, part)| outcome(write, part));
-            Ok(Outcome::EntitiesTransacted(outcomes.collect::<Option<_>>()?))
+            Ok(Outcome::Table(TableOutcome::EntitiesTransacted(outcomes.collect::<Option<_>>()?)))
         }
         (None, Ok(_)) => return None,
         (None, Err(error)) => Err(error),
     };
-    let mut response = tavola_protocol::encode(&reply, &form, &result, None, now, ids);
+    let mut response = tavola_protocol::encode(StorageService::Table, &reply, &form, &result, None, now, ids);
     let body = String::from_utf8(response.body.to_vec()).unwrap();
     response.body = body.replace(&ours, &theirs).into();
     Some(response)

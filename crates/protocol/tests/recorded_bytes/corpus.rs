@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
-use tavola_model::{AccountName, Address, AddressStyle};
-use tavola_protocol::{ApiVersion, Format, Metadata, Preference, Reply};
+use tavola_model::{AccountName, Address, AddressStyle, Query};
+use tavola_protocol::table::{Format, MetadataLevel, Preference};
+use tavola_protocol::{ApiVersion, Form, Reply};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus/tables.jsonl");
 
@@ -113,24 +114,35 @@ impl Exchange {
     pub fn reply(&self, base: &str, account: &str) -> Reply {
         let address = self.address();
         let id = self.header("x-ms-request-id").unwrap_or_default().to_owned();
-        let mut reply = Reply::of(&self.method, &self.request_headers, &self.query, Some(&address), id, true);
+        let mut reply = Reply::of(&self.method, &self.request_headers, Some(&address), id, true);
         reply.base = base.to_owned();
         reply.account = account.to_owned();
         // Recorders that keep no request headers leave the version and the form to the answer.
         if let Some(version) = self.header("x-ms-version").and_then(|text| ApiVersion::parse(text).ok()) {
             reply.version = version;
         }
+        reply
+    }
+
+    /// The form of the recorded answer before its request was routed.
+    pub fn form(&self) -> Form {
+        let mut form = Form::of(&self.request_headers, &self.query(), &self.reply("", "").version);
         let content_type = self.content_type();
         let names_form = self.request_headers.contains_key("accept") || self.query.contains("$format");
         if !names_form && !content_type.starts_with("multipart") {
-            reply.format = format_of(&content_type);
+            form.style.format = format_of(&content_type);
         }
-        reply.prefer = reply.prefer.or(match self.header("preference-applied") {
+        form.style.prefer = form.style.prefer.or(match self.header("preference-applied") {
             Some("return-content") => Some(Preference::ReturnContent),
             Some("return-no-content") => Some(Preference::ReturnNoContent),
             _ => None,
         });
-        reply
+        form
+    }
+
+    /// The query of the request.
+    pub fn query(&self) -> Query<'_> {
+        Query::parse(&self.query).unwrap_or_default()
     }
 
     /// Where the request went.
@@ -146,11 +158,11 @@ impl Exchange {
 
 fn format_of(content_type: &str) -> Format {
     if content_type.contains("nometadata") {
-        Format::Json(Metadata::None)
+        Format::Json(MetadataLevel::None)
     } else if content_type.contains("fullmetadata") {
-        Format::Json(Metadata::Full)
+        Format::Json(MetadataLevel::Full)
     } else if content_type.contains("json") {
-        Format::Json(Metadata::Minimal)
+        Format::Json(MetadataLevel::Minimal)
     } else {
         Format::Atom
     }

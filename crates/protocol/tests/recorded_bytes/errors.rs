@@ -1,7 +1,8 @@
 //! Errors of all layers.
 
-use tavola_model::{DateTime, ErrorCode, Guid, ServiceError};
-use tavola_protocol::{Form, Request, Response};
+use tavola_model::{DateTime, ErrorCode, Guid, ServiceError, StorageService};
+use tavola_protocol::table::{self, TableRequest};
+use tavola_protocol::{Form, Response};
 
 use crate::atom::{between, unescape};
 use crate::corpus::Exchange;
@@ -15,8 +16,16 @@ pub fn encode(exchange: &Exchange) -> Option<Response> {
     let told = read(body)?;
     let mut reply = exchange.reply("", "");
     reply.request_id = told.request_id.clone();
-    let form = form_of(exchange, told.error.code, &reply);
-    Some(tavola_protocol::encode(&reply, &form, &Err(told.error), None, told.time, [Guid([0; 16]); 2]))
+    let form = form_of(exchange, told.error.code);
+    Some(tavola_protocol::encode(
+        StorageService::Table,
+        &reply,
+        &form,
+        &Err(told.error),
+        None,
+        told.time,
+        [Guid([0; 16]); 2],
+    ))
 }
 
 /// Whether the recorder kept of the request what decides how far it came.
@@ -57,8 +66,8 @@ pub fn read(body: &str) -> Option<Told> {
 }
 
 /// How far the request came, as the pipeline would have noted it.
-fn form_of(exchange: &Exchange, code: ErrorCode, reply: &tavola_protocol::Reply) -> Form {
-    let mut form = Form::default();
+fn form_of(exchange: &Exchange, code: ErrorCode) -> Form {
+    let mut form = exchange.form();
     let before_routing = matches!(
         code,
         ErrorCode::AuthenticationFailed
@@ -72,12 +81,12 @@ fn form_of(exchange: &Exchange, code: ErrorCode, reply: &tavola_protocol::Reply)
         return form;
     }
     let address = exchange.address();
-    match tavola_protocol::route(&exchange.method, &address, &exchange.query, &exchange.request_headers) {
+    match table::route(&exchange.method, &address, &exchange.query(), &exchange.request_headers) {
         Ok(route) => {
             let body = exchange.request_body.as_deref().unwrap_or_default().as_bytes();
             let headers = &exchange.request_headers;
-            let request = Request { address: &address, query: &exchange.query, headers, body };
-            let _ = tavola_protocol::decode(route, &request, reply, &mut form);
+            let request = TableRequest { address: &address, query: &exchange.query(), headers, body };
+            let _ = table::decode(route, &request, &mut form);
         }
         Err(unroutable) => {
             form.refuse(unroutable);

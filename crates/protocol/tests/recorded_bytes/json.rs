@@ -6,9 +6,10 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 use tavola_model::{
     DateTime, EdmType, EdmValue, EntityKey, EntityPage, Guid, Key, Outcome, PlanKind, PlanReport,
-    PropertiesBuilder, StoredEntity, TableName, TablePage, WriteOutcome,
+    PropertiesBuilder, StorageService, StoredEntity, TableName, TableOutcome, TablePage, WriteOutcome,
 };
-use tavola_protocol::{Form, Request, Response};
+use tavola_protocol::table::{self, TableRequest};
+use tavola_protocol::{Form, Response};
 
 use crate::corpus::Exchange;
 
@@ -32,14 +33,26 @@ pub fn encode(exchange: &Exchange, level: &str) -> Option<Response> {
         if is_tables { tables(exchange, &elements)? } else { entities(exchange, &elements) }
     } else if members.get("TableName").is_some() && exchange.path.starts_with("/Tables") {
         let table = table_of(&members)?;
-        if exchange.status == 201 { Outcome::TableCreated(table) } else { Outcome::TableFetched(table) }
+        if exchange.status == 201 {
+            Outcome::Table(TableOutcome::TableCreated(table))
+        } else {
+            Outcome::Table(TableOutcome::TableFetched(table))
+        }
     } else if exchange.status == 201 {
-        Outcome::EntityWritten(WriteOutcome::Inserted(entity(&members)))
+        Outcome::Table(TableOutcome::EntityWritten(WriteOutcome::Inserted(entity(&members))))
     } else {
-        Outcome::EntityFetched(fetched(exchange, &members))
+        Outcome::Table(TableOutcome::EntityFetched(fetched(exchange, &members)))
     };
     form.table.get_or_insert_with(any_table);
-    Some(tavola_protocol::encode(&reply, &form, &Ok(outcome), None, DateTime::MIN, [Guid([0; 16]); 2]))
+    Some(tavola_protocol::encode(
+        StorageService::Table,
+        &reply,
+        &form,
+        &Ok(outcome),
+        None,
+        DateTime::MIN,
+        [Guid([0; 16]); 2],
+    ))
 }
 
 /// Encodes a 204 whose request says what it answers; `None` for others.
@@ -55,44 +68,62 @@ pub fn encode_without_body(exchange: &Exchange) -> Option<Response> {
     let etag = exchange.header("etag").and_then(etag_time);
     let names_entity = exchange.path.contains("(PartitionKey=");
     let base_len = location.rfind('/').map_or(0, |slash| slash + 1);
-    let mut form = Form { table: Some(any_table()), ..Form::default() };
+    let mut form = exchange.form();
+    form.table = Some(any_table());
     let outcome = match exchange.method.as_str() {
         "POST" if exchange.path.starts_with("/Tables") => {
             let name = location.split('\'').nth(1)?;
-            Outcome::TableCreated(TableName::parse(name).unwrap())
+            Outcome::Table(TableOutcome::TableCreated(TableName::parse(name).unwrap()))
         }
         "POST" => {
             let (table, keys) = location.get(base_len..)?.split_once('(')?;
             form.table = Some(TableName::parse(table).unwrap());
             let key = key_of(keys.strip_suffix(')')?)?;
             let properties = PropertiesBuilder::new().finish();
-            Outcome::EntityWritten(WriteOutcome::Inserted(StoredEntity { key, timestamp: etag?, properties }))
+            Outcome::Table(TableOutcome::EntityWritten(WriteOutcome::Inserted(StoredEntity {
+                key,
+                timestamp: etag?,
+                properties,
+            })))
         }
         "PUT" | "MERGE" | "PATCH" => {
             let key = EntityKey { partition: any_key(), row: any_key() };
-            Outcome::EntityWritten(WriteOutcome::Updated { key, etag: tavola_model::Etag(etag?) })
+            Outcome::Table(TableOutcome::EntityWritten(WriteOutcome::Updated {
+                key,
+                etag: tavola_model::Etag(etag?),
+            }))
         }
-        "DELETE" if names_entity => Outcome::EntityWritten(WriteOutcome::Deleted),
-        "DELETE" => Outcome::TableDeleted,
+        "DELETE" if names_entity => Outcome::Table(TableOutcome::EntityWritten(WriteOutcome::Deleted)),
+        "DELETE" => Outcome::Table(TableOutcome::TableDeleted),
         _ => return None,
     };
     let reply = exchange.reply(&location[..base_len], "account");
-    Some(tavola_protocol::encode(&reply, &form, &Ok(outcome), None, DateTime::MIN, [Guid([0; 16]); 2]))
+    Some(tavola_protocol::encode(
+        StorageService::Table,
+        &reply,
+        &form,
+        &Ok(outcome),
+        None,
+        DateTime::MIN,
+        [Guid([0; 16]); 2],
+    ))
 }
 
 /// What the request asked for beside the outcome: the table's spelling and the selection.
 pub fn form_of(exchange: &Exchange, set: &str) -> Form {
-    let mut form = Form::default();
+    let mut form = exchange.form();
     let address = exchange.address();
-    let route =
-        tavola_protocol::route(&exchange.method, &address, &exchange.query, &exchange.request_headers);
+    let route = table::route(&exchange.method, &address, &exchange.query(), &exchange.request_headers);
     if let Ok(route) = route {
-        let reply = exchange.reply("", "");
         let body = exchange.request_body.as_deref().unwrap_or_default().as_bytes();
-        let request =
-            Request { address: &address, query: &exchange.query, headers: &exchange.request_headers, body };
+        let request = TableRequest {
+            address: &address,
+            query: &exchange.query(),
+            headers: &exchange.request_headers,
+            body,
+        };
         // A body that the recorder did not keep cannot be decoded; the form holds what came before it.
-        let _ = tavola_protocol::decode(route, &request, &reply, &mut form);
+        let _ = table::decode(route, &request, &mut form);
     }
     let table = set.split(['/', '&']).next().unwrap_or_default();
     if let Ok(table) = TableName::parse(table) {
@@ -119,7 +150,7 @@ fn entities(exchange: &Exchange, elements: &[Members]) -> Outcome {
 pub fn table_page(exchange: &Exchange, tables: Vec<TableName>) -> Outcome {
     let token = |_| tavola_model::TableToken { folded_name: "".into() };
     let next = exchange.header("x-ms-continuation-NextTableName").map(token);
-    Outcome::TablesQueried(TablePage { tables, next })
+    Outcome::Table(TableOutcome::TablesQueried(TablePage { tables, next }))
 }
 
 /// A page of entities with the continuation that the recorded headers name.
@@ -127,7 +158,7 @@ pub fn page(exchange: &Exchange, entities: Vec<StoredEntity>) -> Outcome {
     let token = |_| tavola_model::EntityToken { partition: "".into(), row: "".into() };
     let next = exchange.header("x-ms-continuation-NextPartitionKey").map(token);
     let plan = PlanReport { kind: PlanKind::Point, ranges: 0, scanned: 0, returned: 0 };
-    Outcome::EntitiesQueried(EntityPage { entities, next, plan })
+    Outcome::Table(TableOutcome::EntitiesQueried(EntityPage { entities, next, plan }))
 }
 
 /// A fetched entity; where the selection left its time out, the header still has it.

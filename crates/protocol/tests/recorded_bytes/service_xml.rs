@@ -1,10 +1,10 @@
 //! Access policies, settings and statistics.
 
 use tavola_model::{
-    AccessPolicy, CorsRule, DateTime, Guid, Logging, Metrics, Outcome, RetentionPolicy, ServiceProperties,
-    ServiceStats, SignedIdentifier,
+    AccessPolicy, AccountOutcome, CorsRule, DateTime, Guid, Logging, Metrics, Outcome, RetentionPolicy,
+    ServiceProperties, ServiceStats, SignedIdentifier, StorageService, TableOutcome,
 };
-use tavola_protocol::{Form, Response};
+use tavola_protocol::Response;
 
 use crate::atom::{between, unescape};
 use crate::corpus::Exchange;
@@ -17,18 +17,21 @@ pub fn encode(exchange: &Exchange) -> Option<Response> {
     }
     let outcome = if let Some(inner) = between(body, "<StorageServiceStats>", "</StorageServiceStats>") {
         let last_sync = DateTime::parse_rfc1123(between(inner, "<LastSyncTime>", "<")?)?;
-        Outcome::ServiceStatsFetched(ServiceStats { last_sync })
+        Outcome::Account(AccountOutcome::ServiceStatsFetched(ServiceStats { last_sync }))
     } else if let Some(inner) = between(body, "<StorageServiceProperties>", "</StorageServiceProperties>") {
-        Outcome::ServicePropertiesFetched(Box::new(properties(inner)))
+        Outcome::Account(AccountOutcome::ServicePropertiesFetched(Box::new(properties(inner))))
     } else if body.contains("<SignedIdentifiers") {
-        Outcome::TableAclFetched(body.split("<SignedIdentifier>").skip(1).map(identifier).collect())
+        Outcome::Table(TableOutcome::TableAclFetched(
+            body.split("<SignedIdentifier>").skip(1).map(identifier).collect(),
+        ))
     } else {
         return None;
     };
     let reply = exchange.reply("", "");
     Some(tavola_protocol::encode(
+        StorageService::Table,
         &reply,
-        &Form::default(),
+        &exchange.form(),
         &Ok(outcome),
         None,
         DateTime::MIN,

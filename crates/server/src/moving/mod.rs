@@ -22,7 +22,7 @@ use anyhow::{Context, bail};
 use tavola_engine::{Engine, SpaceId};
 use tavola_engine_cql::CqlEngine;
 use tavola_engine_local::{LocalEngine, LocalSettings, OpenError};
-use tavola_model::SystemClock;
+use tavola_system::SystemClock;
 
 use crate::cluster;
 use crate::settings::Values;

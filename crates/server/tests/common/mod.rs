@@ -11,7 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tavola_engine::{Change, Decision, Engine, ScanRange, ScannedRow, SpaceId, Transacted};
 use tavola_engine_local::{LocalEngine, LocalSettings};
-use tavola_model::{DateTime, SystemClock};
+use tavola_model::DateTime;
+use tavola_system::SystemClock;
 use tokio::runtime::Runtime;
 
 /// The rows of all spaces: space, partition, row, version, body.

@@ -13,12 +13,11 @@ use tavola_engine::{
 };
 use tavola_model::{
     AccountName, Clock, ErrorCode, ListQueues, ListedQueue, Metadata, QUEUES_PAGE_MAX, QueueName, QueuePage,
-    QueueWas, ServiceError, SignedIdentifier,
+    QueueWas, RandomSource, ServiceError, SignedIdentifier,
 };
 
 use super::live::LiveQueues;
 use super::record::{QUEUE_ROW, Queue, decode_queue, queue_row};
-use crate::chance::Chance;
 use crate::failure::from_engine;
 use crate::service::ServiceSettings;
 use crate::table::{Leased, account_partition, fresh_space, to_its_end};
@@ -30,7 +29,7 @@ const REMEMBERED_MAX: usize = 100_000;
 pub(crate) struct Queues {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) chance: Arc<dyn Chance>,
+    pub(super) random: Arc<dyn RandomSource>,
     pub(super) live: LiveQueues,
     settings: ServiceSettings,
     /// As exact as the memory of tables; see `table/cache.rs`.
@@ -57,11 +56,11 @@ impl Queues {
     pub fn new(
         engine: Arc<dyn Engine>,
         clock: Arc<dyn Clock>,
-        chance: Arc<dyn Chance>,
+        random: Arc<dyn RandomSource>,
         settings: ServiceSettings,
     ) -> Self {
         let (live, remembered) = (LiveQueues::default(), RwLock::default());
-        Self { engine, clock, chance, live, settings, remembered }
+        Self { engine, clock, random, live, settings, remembered }
     }
 
     /// The queue of this name, or `QueueNotFound`.
@@ -229,7 +228,7 @@ impl Queues {
             };
         }
         let now = self.clock.now();
-        let space = fresh_space(now, self.chance.as_ref());
+        let space = fresh_space(now, self.random.as_ref());
         self.engine.create_space(space).await.map_err(from_engine)?;
         let created = Queue {
             name: name.clone(),
@@ -286,7 +285,7 @@ impl Queues {
     }
 
     async fn clear_now(&self, account: &AccountName, name: &QueueName) -> Result<(), ServiceError> {
-        let space = fresh_space(self.clock.now(), self.chance.as_ref());
+        let space = fresh_space(self.clock.now(), self.random.as_ref());
         self.engine.create_space(space).await.map_err(from_engine)?;
         let changed =
             self.change_existing(account, name, |queue| Some(Queue { space, ..queue.clone() })).await;

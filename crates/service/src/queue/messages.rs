@@ -145,7 +145,7 @@ impl Queues {
         let time = milliseconds << 16 | 0x7000 | rest >> 2;
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&time.to_be_bytes());
-        bytes[8..].copy_from_slice(&self.chance.bytes());
+        bytes[8..].copy_from_slice(&self.random.bytes());
         bytes[8] = bytes[8] & 0x3F | 0x80;
         MessageId(Guid(bytes))
     }

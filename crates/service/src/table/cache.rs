@@ -11,8 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use tavola_auth::StorageService;
-use tavola_model::{AccountName, CorsRule, ServiceProperties};
+use tavola_model::{AccountName, CorsRule, ServiceProperties, StorageService};
 
 use super::record::Table;
 

@@ -8,13 +8,13 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use tavola_auth::StorageService;
 use tavola_engine::{Engine, ScanRange, ScannedRow, SpaceId};
-use tavola_model::{AccountName, Clock, ErrorCode, ServiceError, ServiceProperties, TableName};
+use tavola_model::{
+    AccountName, Clock, ErrorCode, RandomSource, ServiceError, ServiceProperties, StorageService, TableName,
+};
 
 use super::cache::{Cache, CachedSettings};
 use super::record::{Table, decode_settings};
-use crate::chance::Chance;
 use crate::failure::{damaged, from_engine};
 use crate::queue::{QUEUE_ROW, decode_queue};
 use crate::service::ServiceSettings;
@@ -31,7 +31,7 @@ const YOUNG_TICKS: u64 = 3600 * 10_000_000;
 pub(crate) struct Catalog {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) chance: Arc<dyn Chance>,
+    pub(super) random: Arc<dyn RandomSource>,
     pub(super) settings: ServiceSettings,
     pub(super) cache: Cache,
 }
@@ -40,11 +40,11 @@ impl Catalog {
     pub fn new(
         engine: Arc<dyn Engine>,
         clock: Arc<dyn Clock>,
-        chance: Arc<dyn Chance>,
+        random: Arc<dyn RandomSource>,
         settings: ServiceSettings,
     ) -> Self {
         let cache = Cache::new(settings.catalog_cache, settings.catalog_lease);
-        Self { engine, clock, chance, settings, cache }
+        Self { engine, clock, random, settings, cache }
     }
 
     /// The table of this name, or `TableNotFound`.

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use tavola_auth::StorageService;
 use tavola_engine::{Change, Decision, SpaceId, StoredRow, Transacted};
-use tavola_model::{AccountName, ServiceError, ServiceProperties, ServicePropertiesPatch};
+use tavola_model::{AccountName, ServiceError, ServiceProperties, ServicePropertiesPatch, StorageService};
 
 use super::catalog::{Catalog, account_partition, decode_stored_settings, settings_row};
 use super::record::encode_settings;

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use tavola_engine::{Change, Decision, EngineError, Position, ScanRange, SpaceId, StoredRow, Transacted};
 use tavola_model::{
     AccountName, DateTime, EdmValue, ErrorCode, Filter, FilterNode, PAGE_ITEMS_MAX, QueryTables,
-    ServiceError, SignedIdentifier, TableName, TablePage, TableToken,
+    RandomSource, ServiceError, SignedIdentifier, TableName, TablePage, TableToken,
 };
 
 use super::catalog::{Catalog, TABLE_ROW, TableState, account_partition, decode_table, table_row};
 use super::matches::evaluate;
 use super::record::Table;
-use crate::chance::Chance;
 use crate::failure::from_engine;
 
 /// A name no table can have: its path is that of the list of tables. Recorded: creating it is answered with
@@ -114,7 +113,7 @@ impl Catalog {
             return Err(ErrorCode::TableAlreadyExists.into());
         }
         let now = self.clock.now();
-        let space = fresh_space(now, self.chance.as_ref());
+        let space = fresh_space(now, self.random.as_ref());
         self.engine.create_space(space).await.map_err(from_engine)?;
         let created =
             Table { name: name.clone(), space, created: now, deleted_until: None, identifiers: Vec::new() };
@@ -216,11 +215,11 @@ impl Catalog {
     }
 }
 
-/// An id no space has had: the time, then chance.
-pub(crate) fn fresh_space(now: DateTime, chance: &dyn Chance) -> SpaceId {
+/// An id no space has had: the time, then random bits.
+pub(crate) fn fresh_space(now: DateTime, random: &dyn RandomSource) -> SpaceId {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&now.ticks().to_be_bytes());
-    id[8..].copy_from_slice(&chance.bytes());
+    id[8..].copy_from_slice(&random.bytes());
     SpaceId(id)
 }
 

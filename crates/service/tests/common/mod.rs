@@ -9,9 +9,10 @@ use tavola_engine::{Engine, MemoryEngine};
 use tavola_model::{
     AccountName, Clock, Command, DateTime, EdmValue, EntityChange, EntityGroupTransaction, EntityKey,
     EntityPage, EntityToken, EntityWrite, ErrorCode, GetEntity, Key, Outcome, Properties, PropertiesBuilder,
-    QueryEntities, ServiceError, StoredEntity, TableName, WriteOutcome,
+    QueryEntities, ServiceError, StoredEntity, TableCommand, TableName, TableOutcome, WriteOutcome,
 };
 use tavola_service::{Service, ServiceSettings};
+use tavola_system::SystemRandom;
 
 /// Time that stands still until it is moved.
 pub struct HeldClock(AtomicU64);
@@ -51,7 +52,7 @@ impl Bench {
     pub fn with_settings(settings: ServiceSettings) -> Self {
         let clock = HeldClock::new();
         let engine = Arc::new(MemoryEngine::new(clock.clone()));
-        let service = Service::new(engine.clone(), clock.clone(), settings);
+        let service = Service::new(engine.clone(), clock.clone(), Arc::new(SystemRandom), settings);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { service, engine, clock, runtime }
     }
@@ -59,7 +60,7 @@ impl Bench {
     /// With an empty table `People`.
     pub fn with_table() -> Self {
         let bench = Self::new();
-        bench.run(Command::CreateTable(table("People"))).unwrap();
+        bench.run(Command::Table(TableCommand::CreateTable(table("People")))).unwrap();
         bench
     }
 
@@ -77,8 +78,8 @@ impl Bench {
 
     pub fn write(&self, key: &str, change: EntityChange) -> Result<WriteOutcome, ErrorCode> {
         let write = EntityWrite { key: entity_key(key), change };
-        match self.run(Command::WriteEntity(table("People"), write)) {
-            Ok(Outcome::EntityWritten(outcome)) => Ok(outcome),
+        match self.run(Command::Table(TableCommand::WriteEntity(table("People"), write))) {
+            Ok(Outcome::Table(TableOutcome::EntityWritten(outcome))) => Ok(outcome),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.code),
         }
@@ -92,8 +93,8 @@ impl Bench {
         let writes =
             writes.into_iter().map(|(key, change)| EntityWrite { key: entity_key(key), change }).collect();
         let transaction = EntityGroupTransaction { table: table("People"), writes };
-        match self.run(Command::TransactEntities(transaction)) {
-            Ok(Outcome::EntitiesTransacted(outcomes)) => Ok(outcomes),
+        match self.run(Command::Table(TableCommand::TransactEntities(transaction))) {
+            Ok(Outcome::Table(TableOutcome::EntitiesTransacted(outcomes))) => Ok(outcomes),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err((error.index, error.code)),
         }
@@ -101,8 +102,8 @@ impl Bench {
 
     pub fn get(&self, key: &str) -> Result<StoredEntity, ErrorCode> {
         let get = GetEntity { table: table("People"), key: entity_key(key) };
-        match self.run(Command::GetEntity(get)) {
-            Ok(Outcome::EntityFetched(entity)) => Ok(entity),
+        match self.run(Command::Table(TableCommand::GetEntity(get))) {
+            Ok(Outcome::Table(TableOutcome::EntityFetched(entity))) => Ok(entity),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.code),
         }
@@ -121,8 +122,8 @@ impl Bench {
     ) -> EntityPage {
         let filter = tavola_odata::parse_filter(filter).unwrap();
         let query = QueryEntities { table: table("People"), filter, top, from };
-        match self.run_within(Command::QueryEntities(query), limit) {
-            Ok(Outcome::EntitiesQueried(page)) => page,
+        match self.run_within(Command::Table(TableCommand::QueryEntities(query)), limit) {
+            Ok(Outcome::Table(TableOutcome::EntitiesQueried(page))) => page,
             other => panic!("{other:?}"),
         }
     }

@@ -11,6 +11,7 @@ use tavola_model::{
     QueueOutcome, QueuePage, QueueWas, UpdateMessage,
 };
 use tavola_service::{Service, ServiceSettings};
+use tavola_system::SystemRandom;
 
 pub struct HeldClock(AtomicU64);
 
@@ -43,7 +44,8 @@ impl Bench {
         let start = DateTime::parse("2026-01-01").unwrap().ticks();
         let clock = Arc::new(HeldClock(AtomicU64::new(start)));
         let engine = Arc::new(MemoryEngine::new(clock.clone()));
-        let service = Service::new(engine.clone(), clock.clone(), ServiceSettings::default());
+        let service =
+            Service::new(engine.clone(), clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let bench = Self { service, engine, clock, runtime };
         assert_eq!(bench.create("orders", &[]), Ok(QueueWas::Missing));
@@ -52,7 +54,12 @@ impl Bench {
 
     /// A new process on the same store.
     pub fn restart(&mut self) {
-        self.service = Service::new(self.engine.clone(), self.clock.clone(), ServiceSettings::default());
+        self.service = Service::new(
+            self.engine.clone(),
+            self.clock.clone(),
+            Arc::new(SystemRandom),
+            ServiceSettings::default(),
+        );
         self.runtime.block_on(self.service.start()).unwrap();
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use tavola_system::{SystemClock, SystemRandom};
 
 use tavola_engine::MemoryEngine;
-use tavola_model::{GetMessages, MessageRef, PutMessage, QueueCommand, QueueOutcome, SystemClock};
+use tavola_model::{GetMessages, MessageRef, PutMessage, QueueCommand, QueueOutcome};
 use tavola_service::{Service, ServiceSettings};
 
 use crate::bench::{execute, metadata, queue};
@@ -26,8 +27,9 @@ fn check(services: usize) {
     let clock = Arc::new(SystemClock);
     let engine = Arc::new(MemoryEngine::new(clock.clone()));
     let settings = ServiceSettings { catalog_cache: services == 1, ..ServiceSettings::default() };
-    let services: Vec<Service> =
-        (0..services).map(|_| Service::new(engine.clone(), clock.clone(), settings.clone())).collect();
+    let services: Vec<Service> = (0..services)
+        .map(|_| Service::new(engine.clone(), clock.clone(), Arc::new(SystemRandom), settings.clone()))
+        .collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
     let seen: Arc<Mutex<HashMap<String, u32>>> = Arc::default();
     runtime.block_on(async {

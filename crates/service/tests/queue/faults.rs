@@ -10,6 +10,7 @@ use tavola_model::{
     QueueOutcome,
 };
 use tavola_service::{Service, ServiceSettings};
+use tavola_system::SystemRandom;
 
 use crate::bench::{Bench, execute, queue};
 
@@ -30,7 +31,7 @@ struct Run {
     faults: Arc<FaultEngine>,
     faulty: Service,
     runtime: tokio::runtime::Runtime,
-    chance: u64,
+    random: u64,
     book: Book,
 }
 
@@ -39,15 +40,20 @@ impl Run {
         let bench = Bench::new();
         let settings = FaultSettings { delayed: 0, ..FaultSettings::with_seed(seed) };
         let faults = Arc::new(FaultEngine::new(bench.engine.clone(), settings));
-        let faulty = Service::new(faults.clone(), bench.clock.clone(), ServiceSettings::default());
+        let faulty = Service::new(
+            faults.clone(),
+            bench.clock.clone(),
+            Arc::new(SystemRandom),
+            ServiceSettings::default(),
+        );
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Self { bench, faults, faulty, runtime, chance: seed, book: Book::default() }
+        Self { bench, faults, faulty, runtime, random: seed, book: Book::default() }
     }
 
     fn pick(&mut self, below: u64) -> u64 {
-        self.chance =
-            self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.chance >> 33) % below
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % below
     }
 
     fn ask(&self, command: QueueCommand) -> Result<QueueOutcome, ErrorCode> {
@@ -92,7 +98,12 @@ impl Run {
             }
             _ if self.pick(2) == 0 => {
                 let engine = self.faults.clone();
-                self.faulty = Service::new(engine, self.bench.clock.clone(), ServiceSettings::default());
+                self.faulty = Service::new(
+                    engine,
+                    self.bench.clock.clone(),
+                    Arc::new(SystemRandom),
+                    ServiceSettings::default(),
+                );
             }
             _ => {
                 self.bench.clock.pass_ms(1_000);

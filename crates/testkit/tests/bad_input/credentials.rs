@@ -1,7 +1,8 @@
 //! Callers that are not who they say, or not now.
+use tavola_system::SystemClock;
 
-use tavola_auth::{Account, Scheme, ServiceSas, StorageService, sign_service_sas};
-use tavola_model::{Clock, DateTime, SystemClock};
+use tavola_auth::{Account, Scheme, ServiceSas, sign_service_sas};
+use tavola_model::{Clock, DateTime, StorageService};
 
 use crate::case::{Case, Send, Unanswered, altered, case, get, post};
 use crate::exchange::Signer;

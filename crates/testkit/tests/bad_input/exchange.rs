@@ -6,7 +6,8 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
-use tavola_auth::{Account, Scheme, SignedRequest, StorageService, sign_request};
+use tavola_auth::{Account, Scheme, SignedRequest, sign_request};
+use tavola_model::{Query, StorageService};
 use tavola_testkit::{Connection, Request, Response};
 
 use crate::case::Send;
@@ -75,7 +76,8 @@ impl Signer {
             headers.append(*name, HeaderValue::from_str(value).unwrap());
         }
         // A request without a date cannot be signed; its signature is then that of nothing.
-        let signed = SignedRequest { method: &request.method, path, query, headers: &headers };
+        let query = Query::parse(query).unwrap_or_default();
+        let signed = SignedRequest { method: &request.method, path, query: &query, headers: &headers };
         let authorization = sign_request(&self.account, StorageService::Table, self.scheme, &signed)
             .unwrap_or_else(|_| format!("{} {}:AAAA", self.scheme.as_str(), self.account.name()));
         let mut head = format!("{} {target} HTTP/1.1\r\nhost: {host}\r\n", request.method);

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
-use tavola_auth::{Account, KeyLimit, ServiceSas, StorageService, sign_service_sas};
+use tavola_auth::{Account, KeyLimit, ServiceSas, sign_service_sas};
+use tavola_model::StorageService;
 use tavola_testkit::TestServer;
 
 use crate::guest::{ACCOUNT, Ask, Guest, Key, Owner, encode, entities, entity_json};

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use tavola_model::StorageService;
 
-use tavola_auth::{Account, AccountSas, ServiceSas, StorageService, sign_account_sas, sign_service_sas};
+use tavola_auth::{Account, AccountSas, ServiceSas, sign_account_sas, sign_service_sas};
 use tavola_testkit::{ServerOptions, TestServer, workspace_root};
 
 use crate::guest::{Ask, Guest, Owner};

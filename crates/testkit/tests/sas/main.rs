@@ -6,8 +6,9 @@ mod fence;
 mod guest;
 mod limits;
 mod revoke;
+use tavola_system::SystemClock;
 
-use tavola_model::{Clock as _, DateTime, SystemClock};
+use tavola_model::{Clock as _, DateTime};
 
 fn minutes_from_now(minutes: i64) -> DateTime {
     let ticks = i64::try_from(SystemClock.now().ticks()).unwrap() + minutes * 60 * 10_000_000;

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use http::Method;
-use tavola_auth::{Account, ServiceSas, StorageService, sign_service_sas};
+use tavola_auth::{Account, ServiceSas, sign_service_sas};
+use tavola_model::StorageService;
 use tavola_testkit::{Connection, DataFolder, Request, ServerOptions, TestServer};
 
 use crate::guest::{Ask, Guest, Owner};

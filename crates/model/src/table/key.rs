@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::limits::KEY_UNITS_MAX;
+use super::limits::KEY_UNITS_MAX;
 use crate::{ErrorCode, ServiceError};
 
 /// A PartitionKey or RowKey that the service accepts. It may be empty.

@@ -15,8 +15,8 @@
 
 use bytes::Bytes;
 
-use crate::limits::{ENTITY_PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, PROPERTY_VALUE_BYTES_MAX};
-use crate::value::{is_ascii, utf16_len};
+use super::limits::{ENTITY_PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, PROPERTY_VALUE_BYTES_MAX};
+use super::value::{is_ascii, utf16_len};
 use crate::{DateTime, EdmType, EdmValue, EntityKey, ErrorCode, Guid, ServiceError};
 
 const VERSION: u8 = 1;

@@ -6,17 +6,12 @@
 //! 3. A version header that is no version gets an indented document with a byte order mark.
 
 use bytes::Bytes;
-use tavola_model::{DateTime, ErrorCode, ServiceError};
+use tavola_model::{ErrorCode, ServiceError};
 
-use crate::reply::{Format, Reply};
+use super::format::Format;
 use crate::xml::escape;
 
 const NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-
-/// Text, request id and time, as every message carries them.
-pub fn full_message(message: &str, reply: &Reply, now: DateTime) -> String {
-    format!("{message}\nRequestId:{}\nTime:{}", reply.request_id, now.to_text_7_digits())
-}
 
 /// The body of an OData error and its content type.
 pub fn odata(error: &ServiceError, message: &str, format: Format) -> (Bytes, String) {
@@ -39,8 +34,8 @@ pub fn odata(error: &ServiceError, message: &str, format: Format) -> (Bytes, Str
 }
 
 /// The body of a front-end error and its content type.
-pub fn front_end(error: &ServiceError, message: &str, reply: &Reply, json_allowed: bool) -> (Bytes, String) {
-    if reply.wants_json() && json_allowed {
+pub fn front_end(error: &ServiceError, message: &str, format: Format, json_allowed: bool) -> (Bytes, String) {
+    if matches!(format, Format::Json(_)) && json_allowed {
         return (json(error.code, message), "application/json".into());
     }
     let mut out = format!(
@@ -68,7 +63,7 @@ fn json(code: ErrorCode, message: &str) -> Bytes {
     out.extend_from_slice(b"{\"odata.error\":{\"code\":\"");
     out.extend_from_slice(code.as_str().as_bytes());
     out.extend_from_slice(b"\",\"message\":{\"lang\":\"en-US\",\"value\":");
-    crate::table::json_out::write_string(message, &mut out);
+    super::json_out::write_string(message, &mut out);
     out.extend_from_slice(b"}}}");
     out.into()
 }

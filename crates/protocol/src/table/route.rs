@@ -1,24 +1,22 @@
 //! Method, path and query to the resource and operation they name. Bodies are not looked at here.
 //!
-//! Names and keys are checked here, once; what a `Route` holds is valid.
+//! Names and keys are checked here, once; what a `TableRoute` holds is valid.
 
 use http::{HeaderMap, HeaderName, Method};
 use percent_encoding::percent_decode_str;
-use tavola_model::{Address, EntityKey, ErrorCode, Key, ServiceError, TableName};
+use tavola_model::{Address, EntityKey, ErrorCode, Key, Query, ServiceError, TableName};
 use tavola_odata::{KeyPredicate, parse_key_predicate};
 
-use crate::query::Query;
+use crate::account::AccountRoute;
 
 static METHOD_OVERRIDE: HeaderName = HeaderName::from_static("x-http-method");
 
 /// What a request addresses.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the service's own words")]
-pub enum Route {
-    Preflight,
-    GetServiceProperties,
-    SetServiceProperties,
-    GetServiceStats,
+pub enum TableRoute {
+    /// An operation on the service as a whole.
+    Account(AccountRoute),
     QueryTables,
     CreateTable,
     GetTable(TableName),
@@ -36,19 +34,11 @@ pub enum Route {
     BeyondTable(TableName, ServiceError),
 }
 
-impl Route {
+impl TableRoute {
     /// Whether errors come in the form of the front end (plain XML or JSON with `x-ms-error-code`) and not in
     /// that of the OData layer.
     pub fn is_front_end(&self) -> bool {
-        matches!(
-            self,
-            Route::Preflight
-                | Route::GetServiceProperties
-                | Route::SetServiceProperties
-                | Route::GetServiceStats
-                | Route::GetTableAcl(_)
-                | Route::SetTableAcl(_)
-        )
+        matches!(self, TableRoute::Account(_) | TableRoute::GetTableAcl(_) | TableRoute::SetTableAcl(_))
     }
 }
 
@@ -79,14 +69,13 @@ impl From<ErrorCode> for Unroutable {
 pub fn route(
     method: &Method,
     address: &Address<'_>,
-    raw_query: &str,
+    query: &Query<'_>,
     headers: &HeaderMap,
-) -> Result<Route, Unroutable> {
+) -> Result<TableRoute, Unroutable> {
     if method == Method::OPTIONS {
-        return Ok(Route::Preflight);
+        return Ok(TableRoute::Account(AccountRoute::Preflight));
     }
     let verb = Verb::of(method, headers)?;
-    let Some(query) = Query::parse(raw_query) else { return Err(ErrorCode::InvalidInput.into()) };
     let path = percent_decode_str(address.path).decode_utf8().map_err(|_| {
         ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.")
     })?;
@@ -94,11 +83,15 @@ pub fn route(
     let first = if segments.is_empty() { "" } else { segments.remove(0) };
     let rest = segments;
 
-    if let Some(route) = service_route(verb, first, &query, address)? {
+    if let Some(route) = service_route(verb, first, query, address)? {
         return Ok(route);
     }
     if first == "$batch" && rest.is_empty() {
-        return if verb == Verb::Post { Ok(Route::Batch) } else { Err(ErrorCode::MethodNotAllowed.into()) };
+        return if verb == Verb::Post {
+            Ok(TableRoute::Batch)
+        } else {
+            Err(ErrorCode::MethodNotAllowed.into())
+        };
     }
     if is_unserved_resource(first) {
         return Err(ErrorCode::NotImplemented.into());
@@ -167,12 +160,12 @@ impl Verb {
 /// Splits a decoded path at slashes, but not inside quotes: a key predicate may hold anything.
 fn split_segments(path: &str) -> Vec<&str> {
     let (mut segments, mut start, mut quoted) = (Vec::new(), 0, false);
-    for (place, character) in path.char_indices() {
+    for (offset, character) in path.char_indices() {
         match character {
             '\'' => quoted = !quoted,
             '/' if !quoted => {
-                segments.push(&path[start..place]);
-                start = place + 1;
+                segments.push(&path[start..offset]);
+                start = offset + 1;
             }
             _ => {}
         }
@@ -209,7 +202,7 @@ fn service_route(
     first: &str,
     query: &Query<'_>,
     address: &Address<'_>,
-) -> Result<Option<Route>, Unroutable> {
+) -> Result<Option<TableRoute>, Unroutable> {
     let invalid = |before_service| Unroutable {
         error: ErrorCode::InvalidQueryParameterValue.into(),
         front_end: true,
@@ -223,9 +216,15 @@ fn service_route(
         return Ok(None);
     }
     match (query.get("restype"), comp, verb) {
-        (Some("service"), Some("properties"), Verb::Get) => Ok(Some(Route::GetServiceProperties)),
-        (Some("service"), Some("properties"), Verb::Put) => Ok(Some(Route::SetServiceProperties)),
-        (Some("service"), Some("stats"), Verb::Get) if address.secondary => Ok(Some(Route::GetServiceStats)),
+        (Some("service"), Some("properties"), Verb::Get) => {
+            Ok(Some(TableRoute::Account(AccountRoute::GetServiceProperties)))
+        }
+        (Some("service"), Some("properties"), Verb::Put) => {
+            Ok(Some(TableRoute::Account(AccountRoute::SetServiceProperties)))
+        }
+        (Some("service"), Some("stats"), Verb::Get) if address.secondary => {
+            Ok(Some(TableRoute::Account(AccountRoute::GetServiceStats)))
+        }
         (Some("service"), Some("stats"), Verb::Get) => Err(invalid(false)),
         (Some("service"), Some("properties" | "stats"), _) => Err(Unroutable {
             error: ErrorCode::MethodNotAllowed.into(),
@@ -250,22 +249,22 @@ fn is_unserved_resource(first: &str) -> bool {
     first == "$metadata" || first.starts_with("$Metrics")
 }
 
-fn acl_route(verb: Verb, name: &str) -> Result<Route, Unroutable> {
+fn acl_route(verb: Verb, name: &str) -> Result<TableRoute, Unroutable> {
     let front_end = |error| Unroutable { error, front_end: true, before_service: false };
     let table = TableName::parse(name).map_err(front_end)?;
     match verb {
-        Verb::Get => Ok(Route::GetTableAcl(table)),
-        Verb::Put => Ok(Route::SetTableAcl(table)),
+        Verb::Get => Ok(TableRoute::GetTableAcl(table)),
+        Verb::Put => Ok(TableRoute::SetTableAcl(table)),
         Verb::Post | Verb::Merge | Verb::Delete => Err(front_end(ErrorCode::MethodNotAllowed.into())),
     }
 }
 
-fn tables_route(verb: Verb, predicate: KeyPredicate) -> Result<Route, Unroutable> {
+fn tables_route(verb: Verb, predicate: KeyPredicate) -> Result<TableRoute, Unroutable> {
     match (verb, predicate) {
-        (Verb::Get, KeyPredicate::None) => Ok(Route::QueryTables),
-        (Verb::Post, KeyPredicate::None) => Ok(Route::CreateTable),
-        (Verb::Get, KeyPredicate::Single(name)) => Ok(Route::GetTable(existing_table(&name)?)),
-        (Verb::Delete, KeyPredicate::Single(name)) => Ok(Route::DeleteTable(existing_table(&name)?)),
+        (Verb::Get, KeyPredicate::None) => Ok(TableRoute::QueryTables),
+        (Verb::Post, KeyPredicate::None) => Ok(TableRoute::CreateTable),
+        (Verb::Get, KeyPredicate::Single(name)) => Ok(TableRoute::GetTable(existing_table(&name)?)),
+        (Verb::Delete, KeyPredicate::Single(name)) => Ok(TableRoute::DeleteTable(existing_table(&name)?)),
         (_, KeyPredicate::Partition(_) | KeyPredicate::Entity { .. } | KeyPredicate::Other(_)) => {
             Err(ErrorCode::InvalidInput.into())
         }
@@ -283,20 +282,20 @@ fn entity_route(
     table: TableName,
     address: &Address<'_>,
     predicate: KeyPredicate,
-) -> Result<Route, Unroutable> {
+) -> Result<TableRoute, Unroutable> {
     match (verb, predicate) {
-        (Verb::Get, KeyPredicate::None) => Ok(Route::QueryEntities(table, None)),
+        (Verb::Get, KeyPredicate::None) => Ok(TableRoute::QueryEntities(table, None)),
         (Verb::Get, KeyPredicate::Partition(partition)) => {
-            Ok(Route::QueryEntities(table, Some(Key::parse(&partition)?)))
+            Ok(TableRoute::QueryEntities(table, Some(Key::parse(&partition)?)))
         }
-        (Verb::Post, KeyPredicate::None) => Ok(Route::InsertEntity(table)),
+        (Verb::Post, KeyPredicate::None) => Ok(TableRoute::InsertEntity(table)),
         (verb, KeyPredicate::Entity { partition, row }) => {
             let key = EntityKey { partition: Key::parse(&partition)?, row: Key::parse(&row)? };
             match verb {
-                Verb::Get => Ok(Route::GetEntity(table, key)),
-                Verb::Put => Ok(Route::PutEntity(table, key)),
-                Verb::Merge => Ok(Route::MergeEntity(table, key)),
-                Verb::Delete => Ok(Route::DeleteEntity(table, key)),
+                Verb::Get => Ok(TableRoute::GetEntity(table, key)),
+                Verb::Put => Ok(TableRoute::PutEntity(table, key)),
+                Verb::Merge => Ok(TableRoute::MergeEntity(table, key)),
+                Verb::Delete => Ok(TableRoute::DeleteEntity(table, key)),
                 Verb::Post => Err(ErrorCode::MethodNotAllowed.into()),
             }
         }
@@ -320,14 +319,14 @@ fn wrong_key_count(account: &str, table: &TableName) -> ServiceError {
 }
 
 /// What clients get whose base URL names a table by mistake. All of it is recorded.
-fn beyond_table(verb: Verb, table: TableName, account: &str, beyond: &str) -> Result<Route, Unroutable> {
+fn beyond_table(verb: Verb, table: TableName, account: &str, beyond: &str) -> Result<TableRoute, Unroutable> {
     match verb {
         Verb::Post if beyond == "$batch" => Err(ErrorCode::MediaTypeNotSupported.into()),
-        Verb::Post => Ok(Route::InsertEntity(table)),
-        Verb::Get => Ok(Route::BeyondTable(table, ErrorCode::NotImplemented.into())),
+        Verb::Post => Ok(TableRoute::InsertEntity(table)),
+        Verb::Get => Ok(TableRoute::BeyondTable(table, ErrorCode::NotImplemented.into())),
         Verb::Delete | Verb::Put | Verb::Merge => {
             let error = wrong_key_count(account, &table);
-            Ok(Route::BeyondTable(table, error))
+            Ok(TableRoute::BeyondTable(table, error))
         }
     }
 }

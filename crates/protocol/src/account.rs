@@ -1,0 +1,85 @@
+//! What every service of an account answers alike: its properties, its statistics, a browser's preflight request.
+//! Each service finds these routes among its own and hands them here.
+
+use http::{HeaderMap, StatusCode};
+use tavola_model::{
+    AccountCommand, AccountOutcome, ErrorCode, Preflight, PreflightAllowed, ServiceError, StorageService,
+};
+
+use crate::reply::text;
+use crate::response::Response;
+use crate::xml;
+
+/// An operation on a service as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the service's own words")]
+pub enum AccountRoute {
+    Preflight,
+    GetServiceProperties,
+    SetServiceProperties,
+    GetServiceStats,
+}
+
+/// Decodes a request into a command.
+pub(crate) fn decode(
+    route: AccountRoute,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<AccountCommand, ServiceError> {
+    Ok(match route {
+        AccountRoute::Preflight => AccountCommand::PreflightRequest(preflight(headers)?),
+        AccountRoute::GetServiceProperties => AccountCommand::GetServiceProperties,
+        AccountRoute::SetServiceProperties => {
+            AccountCommand::SetServiceProperties(Box::new(xml::parse_service_properties(body)?))
+        }
+        AccountRoute::GetServiceStats => AccountCommand::GetServiceStats,
+    })
+}
+
+fn preflight(headers: &HeaderMap) -> Result<Preflight, ServiceError> {
+    let origin = text(headers, "origin").ok_or(ErrorCode::MissingRequiredHeader)?;
+    let method = text(headers, "access-control-request-method").ok_or(ErrorCode::MissingRequiredHeader)?;
+    let wanted = text(headers, "access-control-request-headers").unwrap_or_default();
+    Ok(Preflight {
+        origin: origin.to_owned(),
+        method: method.to_owned(),
+        headers: wanted
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    })
+}
+
+/// Encodes what such a command gave.
+pub(crate) fn encode(service: StorageService, outcome: &AccountOutcome) -> Response {
+    match outcome {
+        AccountOutcome::ServicePropertiesFetched(properties) => {
+            fetched(service, xml::write_service_properties(properties))
+        }
+        AccountOutcome::ServicePropertiesSet => Response::empty(StatusCode::ACCEPTED),
+        AccountOutcome::ServiceStatsFetched(stats) => fetched(service, xml::write_service_stats(stats)),
+        AccountOutcome::PreflightAllowed(allowed) => preflight_allowed(allowed),
+    }
+}
+
+/// Only the queue service tells caches about its documents, as recorded.
+fn fetched(service: StorageService, body: String) -> Response {
+    match service {
+        StorageService::Queue => Response::xml(body).with("Cache-Control", "no-cache"),
+        StorageService::Table | StorageService::Blob => Response::xml(body),
+    }
+}
+
+fn preflight_allowed(allowed: &PreflightAllowed) -> Response {
+    let mut response = Response::empty(StatusCode::OK)
+        .with("Access-Control-Allow-Origin", allowed.origin.clone())
+        .with("Access-Control-Allow-Methods", allowed.method.clone());
+    if !allowed.headers.is_empty() {
+        response = response.with("Access-Control-Allow-Headers", allowed.headers.join(","));
+    }
+    response
+        .with("Access-Control-Max-Age", allowed.max_age_seconds.to_string())
+        .with("Access-Control-Allow-Credentials", "true")
+}
