@@ -52,7 +52,8 @@ pub use outcome::{
     EntityPage, Outcome, PlanKind, PlanReport, PreflightAllowed, ServiceStats, TablePage, WriteOutcome,
 };
 pub use properties::{
-    Properties, PropertiesBuilder, Property, StoredProperty, StoredValue, validate_property_name,
+    Properties, PropertiesBuilder, Property, StoredProperty, StoredValue, UncheckedProperty,
+    validate_property_name,
 };
 pub use queue::{Message, MessageHold, MessageId, Metadata, PopReceipt, QueueName};
 pub use queue_command::{

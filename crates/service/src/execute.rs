@@ -7,6 +7,7 @@ use tavola_model::{
 };
 
 use crate::cors;
+use crate::long_reads::Progress;
 use crate::service::Service;
 use crate::table::{fetch_entity, query_entities, transact_entities, write_entity};
 
@@ -58,7 +59,7 @@ impl Service {
                 let rules = self.cors_rules(account, service).await?;
                 cors::answer_preflight(&rules, preflight).map(Outcome::PreflightAllowed)
             }
-            Command::QueryEntities(query) => self.query(account, &query, limit).await,
+            Command::QueryEntities(query) => self.query(account, query, limit).await,
             Command::GetEntity(get) => self.get(account, &get, limit).await,
             Command::WriteEntity(table, write) => self.write(account, &table, write, limit).await,
             Command::TransactEntities(transaction) => self.transact(account, transaction, limit).await,
@@ -73,13 +74,14 @@ impl Service {
     async fn query(
         &self,
         account: &AccountName,
-        query: &QueryEntities,
+        query: QueryEntities,
         limit: Option<&KeyLimit>,
     ) -> Result<Outcome, ServiceError> {
         let table = self.catalog.find_existing(account, &query.table).await?;
-        let page =
-            query_entities(self.engine.as_ref(), self.clock.as_ref(), table.space, query, limit).await?;
-        Ok(Outcome::EntitiesQueried(page))
+        let progress = Progress::default();
+        let (engine, clock) = (self.engine.clone(), self.clock.clone());
+        let read = query_entities(engine, clock, table.space, query, limit.cloned(), progress.clone());
+        self.long_reads.run(progress, read).await.map(Outcome::EntitiesQueried)
     }
 
     async fn get(

@@ -17,6 +17,7 @@ mod chance;
 pub mod cors;
 mod execute;
 mod failure;
+mod long_reads;
 mod queue;
 mod service;
 mod table;

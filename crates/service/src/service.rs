@@ -11,6 +11,7 @@ use tavola_model::{
 };
 
 use crate::chance::{Chance, SystemChance};
+use crate::long_reads::LongReads;
 use crate::queue::Queues;
 use crate::table::Catalog;
 
@@ -61,6 +62,7 @@ pub struct Service {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) queues: Arc<Queues>,
+    pub(crate) long_reads: Arc<LongReads>,
 }
 
 impl Service {
@@ -78,7 +80,7 @@ impl Service {
     ) -> Self {
         let queues = Arc::new(Queues::new(engine.clone(), clock.clone(), chance.clone(), settings.clone()));
         let catalog = Arc::new(Catalog::new(engine.clone(), clock.clone(), chance, settings));
-        Self { engine, clock, catalog, queues }
+        Self { engine, clock, catalog, queues, long_reads: Arc::default() }
     }
 
     /// Drops spaces that nothing names: what a crash between the two steps of a creation or a deletion leaves
