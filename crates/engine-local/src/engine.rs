@@ -21,7 +21,7 @@ use crate::merge::{self, MergeList};
 use crate::overlay::{Overlay, PENDING_PREFIX_LEN, PendingRow, Stripe, pending_key};
 use crate::queue::{Answer, Queue, RowChange, SpacesSnapshot, Task, Write};
 use crate::row::{self, decode_key, encode_key};
-use crate::settings::{KEY_BYTES_MAX, LocalSettings, ROWS_READ_INLINE, SCAN_ROWS_INLINE};
+use crate::settings::{KEY_BYTES_MAX, LocalSettings, ROWS_READ_INLINE, SCAN_ROWS_AT_ONCE};
 use crate::store::{Space, Store};
 
 const CLOSED: &str = "the engine is closed";
@@ -284,8 +284,9 @@ impl Engine for LocalEngine {
             return Ok(());
         }
         let mut rows = Scan::new(&self.store, space, range);
-        if rows.visit(SCAN_ROWS_INLINE, visit)? == ScanState::More {
-            may_block(|| rows.visit(usize::MAX, visit))?;
+        while rows.visit(SCAN_ROWS_AT_ONCE, visit)? == ScanState::More {
+            // Whoever asked chooses when and on which thread the scan goes on.
+            tokio::task::yield_now().await;
         }
         Ok(())
     }

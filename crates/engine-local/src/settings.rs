@@ -78,7 +78,7 @@ pub(crate) const DISK_CHECK_MS: u64 = 1_000;
 /// Rows a `transact` reads before it tells the runtime that it may keep the thread for longer. More than the rows of
 /// an entity group transaction: telling costs a thread, and a thread its own share of the allocator's memory.
 pub(crate) const ROWS_READ_INLINE: usize = 128;
-/// Rows a scan visits before it tells the runtime that it will keep the thread for longer.
-pub(crate) const SCAN_ROWS_INLINE: usize = 256;
+/// Rows a scan visits before it gives way to others.
+pub(crate) const SCAN_ROWS_AT_ONCE: usize = 256;
 /// Bytes of a stored key; the store below keeps the length in 16 bits.
 pub(crate) const KEY_BYTES_MAX: usize = u16::MAX as usize;

@@ -72,7 +72,8 @@ pub trait Engine: Send + Sync + 'static {
         row: &[u8],
     ) -> Result<Option<StoredRow>, EngineError>;
 
-    /// Visits the rows of a range in order until the visitor breaks.
+    /// Visits the rows of a range in order until the visitor breaks. A scan that finds its rows without waiting gives
+    /// way (returns `Pending` and wakes its task) every few hundred of them, so that others are not kept waiting.
     async fn scan(&self, space: SpaceId, range: &ScanRange, visit: &mut Visit<'_>)
     -> Result<(), EngineError>;
 }

@@ -18,7 +18,7 @@ pub fn holds(value: EdmValue<'_>, operator: Operator, literal: EdmValue<'_>) -> 
 }
 
 /// How a value stands to a literal; `None` if they are different and in no order.
-fn compare(value: EdmValue<'_>, literal: EdmValue<'_>) -> Option<Ordering> {
+pub fn compare(value: EdmValue<'_>, literal: EdmValue<'_>) -> Option<Ordering> {
     match (value, literal) {
         (EdmValue::String(left), EdmValue::String(right)) => Some(compare_utf16(left, right)),
         (EdmValue::Int32(left), EdmValue::Int32(right)) => Some(left.cmp(&right)),

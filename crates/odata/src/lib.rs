@@ -18,7 +18,7 @@ mod predicate;
 mod select;
 mod write;
 
-pub use compare::holds;
+pub use compare::{compare, holds};
 pub use filter::parse_filter;
 pub use predicate::{KeyPredicate, parse_key_predicate};
 pub use select::parse_select;

@@ -8,6 +8,7 @@ use tavola_model::{
 };
 
 use crate::cors;
+use crate::long_reads::Progress;
 use crate::service::Service;
 use crate::table::{fetch_entity, query_entities, transact_entities, write_entity};
 
@@ -84,7 +85,7 @@ impl Service {
                 self.catalog.set_acl(account, &table, identifiers).await?;
                 Ok(TableOutcome::TableAclSet)
             }
-            TableCommand::QueryEntities(query) => self.query(account, &query, limit).await,
+            TableCommand::QueryEntities(query) => self.query(account, query, limit).await,
             TableCommand::GetEntity(get) => self.get(account, &get, limit).await,
             TableCommand::WriteEntity(table, write) => self.write(account, &table, write, limit).await,
             TableCommand::TransactEntities(transaction) => self.transact(account, transaction, limit).await,
@@ -98,13 +99,14 @@ impl Service {
     async fn query(
         &self,
         account: &AccountName,
-        query: &QueryEntities,
+        query: QueryEntities,
         limit: Option<&KeyLimit>,
     ) -> Result<TableOutcome, ServiceError> {
         let table = self.catalog.find_existing(account, &query.table).await?;
-        let page =
-            query_entities(self.engine.as_ref(), self.clock.as_ref(), table.space, query, limit).await?;
-        Ok(TableOutcome::EntitiesQueried(page))
+        let progress = Progress::default();
+        let (engine, clock) = (self.engine.clone(), self.clock.clone());
+        let read = query_entities(engine, clock, table.space, query, limit.cloned(), progress.clone());
+        self.long_reads.run(progress, read).await.map(TableOutcome::EntitiesQueried)
     }
 
     async fn get(

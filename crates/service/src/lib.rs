@@ -16,6 +16,7 @@
 pub mod cors;
 mod execute;
 mod failure;
+mod long_reads;
 mod queue;
 mod service;
 mod table;

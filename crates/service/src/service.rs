@@ -10,6 +10,7 @@ use tavola_model::{
     SignedIdentifier, StorageService, TableName,
 };
 
+use crate::long_reads::LongReads;
 use crate::queue::Queues;
 use crate::table::Catalog;
 
@@ -60,6 +61,7 @@ pub struct Service {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) queues: Arc<Queues>,
+    pub(crate) long_reads: Arc<LongReads>,
 }
 
 impl Service {
@@ -72,7 +74,7 @@ impl Service {
     ) -> Self {
         let queues = Arc::new(Queues::new(engine.clone(), clock.clone(), random.clone(), settings.clone()));
         let catalog = Arc::new(Catalog::new(engine.clone(), clock.clone(), random, settings));
-        Self { engine, clock, catalog, queues }
+        Self { engine, clock, catalog, queues, long_reads: Arc::default() }
     }
 
     /// Drops spaces that nothing names: what a crash between the two steps of a creation or a deletion leaves

@@ -2,6 +2,7 @@
 
 mod cache;
 mod catalog;
+mod cells;
 mod entities;
 mod key_set;
 mod matches;

@@ -23,6 +23,7 @@ pub use limits::*;
 pub use name::TableName;
 pub use outcome::{EntityPage, PlanKind, PlanReport, TableOutcome, TablePage, WriteOutcome};
 pub use properties::{
-    Properties, PropertiesBuilder, Property, StoredProperty, StoredValue, validate_property_name,
+    Properties, PropertiesBuilder, Property, StoredProperty, StoredValue, UncheckedProperty,
+    validate_property_name,
 };
 pub use value::{EdmType, EdmValue};

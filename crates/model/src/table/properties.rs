@@ -13,6 +13,8 @@
 //!
 //! Invariant: the bytes of a `Properties` are well formed for as long as it exists.
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 
 use super::limits::{ENTITY_PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, PROPERTY_VALUE_BYTES_MAX};
@@ -58,6 +60,21 @@ pub enum StoredValue<'a> {
     Text(&'a [u8]),
     /// A value of another type.
     Other(EdmValue<'a>),
+}
+
+/// One property in stored bytes that have not been checked.
+#[derive(Clone, Copy, Debug)]
+pub struct UncheckedProperty<'a> {
+    /// Its name, which should be UTF-8.
+    pub name: &'a [u8],
+    record: &'a [u8],
+}
+
+impl<'a> UncheckedProperty<'a> {
+    /// Its value; `None` if it is damaged.
+    pub fn value(self) -> Option<EdmValue<'a>> {
+        read_value(*self.record.first()?, self.record.get(RECORD_HEAD_LEN + self.name.len()..)?)
+    }
 }
 
 impl<'a> StoredProperty<'a> {
@@ -139,6 +156,27 @@ impl Properties {
     /// The value of one property in stored bytes that have not been checked: the outer `None` if the way to it
     /// is damaged. A filter looks at one or two properties of a row that it mostly leaves where it is.
     pub fn peek<'a>(bytes: &'a [u8], name: &str) -> Option<Option<EdmValue<'a>>> {
+        let mut found = None;
+        Self::walk(bytes, |record| {
+            if record.name == name.as_bytes() {
+                found = Some(record.value());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        match found {
+            Some(value) => value.map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// Visits the properties in stored bytes that have not been checked, in stored order, until the visitor breaks;
+    /// `None` if the way is damaged.
+    #[inline]
+    pub fn walk<'a>(
+        bytes: &'a [u8],
+        mut visit: impl FnMut(UncheckedProperty<'a>) -> ControlFlow<()>,
+    ) -> Option<()> {
         let (head, rest) = bytes.split_at_checked(HEADER_LEN)?;
         if head[0] != VERSION || head[1] != 0 {
             return None;
@@ -149,13 +187,13 @@ impl Properties {
         for end in ends.chunks_exact(END_LEN) {
             let end = u32::from_le_bytes(end.try_into().ok()?) as usize;
             let record = records.get(start..end)?;
-            if record_name(record)? == name.as_bytes() {
-                let value = read_value(record[0], &record[RECORD_HEAD_LEN + name.len()..])?;
-                return Some(Some(value));
+            let name = record_name(record)?;
+            if visit(UncheckedProperty { name, record }).is_break() {
+                return Some(());
             }
             start = end;
         }
-        Some(None)
+        Some(())
     }
 
     /// Size of an entity with these properties by the service's formula

@@ -5,6 +5,7 @@
 //! is such a row, because clients count on a page that ends with the data to be the last.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use tavola_auth::KeyLimit;
 use tavola_engine::{Engine, Position, ScanRange, ScannedRow, SpaceId};
@@ -17,33 +18,40 @@ use super::entities::decode_properties;
 use super::matches::Matcher;
 use super::plan::plan;
 use crate::failure::{damaged, from_engine};
+use crate::long_reads::Progress;
 
-/// Rows between two looks at the clock.
-const ROWS_PER_LOOK: usize = 256;
+/// Rows between two readings of the clock.
+const ROWS_PER_TIME_CHECK: usize = 256;
+/// Ranges that are read before others have their turn. Seeking is most of the work of a short one.
+const RANGES_AT_ONCE: usize = 64;
 /// Rows looked at behind a full page for one more that matches, before the continuation names whatever row
 /// comes next. A filter that admits nothing more then costs a client one empty page at most.
 const LOOKAHEAD_ROWS_MAX: usize = 64;
 const TICKS_PER_MS: u64 = 10_000;
 
-/// Reads one page.
+/// Reads one page, and counts the rows that it visits.
 pub(crate) async fn query_entities(
-    engine: &dyn Engine,
-    clock: &dyn Clock,
+    engine: Arc<dyn Engine>,
+    clock: Arc<dyn Clock>,
     space: SpaceId,
-    query: &QueryEntities,
-    limit: Option<&KeyLimit>,
+    query: QueryEntities,
+    limit: Option<KeyLimit>,
+    progress: Progress,
 ) -> Result<EntityPage, ServiceError> {
     let mut plan = plan(query.filter.as_ref());
-    if let Some(limit) = limit {
+    if let Some(limit) = &limit {
         plan = plan.within(&limit_range(limit));
     }
     if let Some(token) = &query.from {
         plan = plan.within(&ScanRange { from: token_position(token), before: None });
     }
-    let mut page = Page::new(clock, space, query);
+    let mut page = Page::new(clock.as_ref(), space, &query, &progress);
     if page.top > 0 {
-        for range in &plan.ranges {
-            page.read(engine, range).await?;
+        for (index, range) in plan.ranges.iter().enumerate() {
+            if index % RANGES_AT_ONCE == RANGES_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+            page.read(engine.as_ref(), range).await?;
             if page.ended {
                 break;
             }
@@ -52,7 +60,7 @@ pub(crate) async fn query_entities(
     let report = PlanReport {
         kind: plan.kind,
         ranges: plan.ranges.len(),
-        scanned: page.scanned,
+        scanned: progress.rows(),
         returned: page.entities.len(),
     };
     Ok(EntityPage { entities: page.entities, next: page.next, plan: report })
@@ -67,7 +75,7 @@ struct Page<'a> {
     top: usize,
     entities: Vec<StoredEntity>,
     bytes: usize,
-    scanned: usize,
+    progress: &'a Progress,
     looked_ahead: usize,
     next: Option<EntityToken>,
     ended: bool,
@@ -75,7 +83,7 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn new(clock: &'a dyn Clock, space: SpaceId, query: &'a QueryEntities) -> Self {
+    fn new(clock: &'a dyn Clock, space: SpaceId, query: &'a QueryEntities, progress: &'a Progress) -> Self {
         Self {
             clock,
             deadline: clock.now().ticks() + PAGE_TIME_MS_MAX * TICKS_PER_MS,
@@ -84,7 +92,7 @@ impl<'a> Page<'a> {
             top: query.top.unwrap_or(PAGE_ITEMS_MAX).min(PAGE_ITEMS_MAX),
             entities: Vec::new(),
             bytes: 0,
-            scanned: 0,
+            progress,
             looked_ahead: 0,
             next: None,
             ended: false,
@@ -120,8 +128,9 @@ impl<'a> Page<'a> {
 
     /// Tests one row and takes it if it matches and fits; otherwise the page ends at it.
     fn take(&mut self, row: ScannedRow<'_>) -> Result<ControlFlow<()>, ServiceError> {
-        self.scanned += 1;
-        let is_late = self.scanned.is_multiple_of(ROWS_PER_LOOK) && self.clock.now().ticks() >= self.deadline;
+        self.progress.count();
+        let is_late = self.progress.rows().is_multiple_of(ROWS_PER_TIME_CHECK)
+            && self.clock.now().ticks() >= self.deadline;
         let is_full = self.entities.len() == self.top;
         self.looked_ahead += usize::from(is_full);
         if is_late || self.looked_ahead > LOOKAHEAD_ROWS_MAX {
