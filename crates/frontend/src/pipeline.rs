@@ -6,8 +6,8 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode, header};
 use tavola_auth::{Caller, RequestHead};
 use tavola_model::{
-    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query, QueueName, RandomSource,
-    ServiceError, SignedIdentifier, StorageService, TableName,
+    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query, RandomSource, ServiceError,
+    SignedIdentifier, StorageService,
 };
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
 use tavola_service::{Service, cors};
@@ -191,17 +191,8 @@ impl Pipeline {
         resource: &str,
         id: &str,
     ) -> Result<Option<SignedIdentifier>, ServiceError> {
-        let policies = match received.origin.service {
-            StorageService::Table => {
-                let Ok(table) = TableName::parse(resource) else { return Ok(None) };
-                self.service.policies(&address.account, &table).await?
-            }
-            StorageService::Queue => {
-                let Ok(queue) = QueueName::parse(resource) else { return Ok(None) };
-                self.service.queue_policies(&address.account, &queue).await?
-            }
-            StorageService::Blob => None,
-        };
+        let service = received.origin.service;
+        let policies = self.service.stored_policies(&address.account, service, resource).await?;
         Ok(policies.and_then(|list| list.into_iter().find(|identifier| identifier.id == id)))
     }
 

@@ -1,48 +1,111 @@
-//! What a client is told when the store does not do what it was asked.
+//! Why a command did not succeed, before a client is told.
+//!
+//! A failure of the store stays what it is (`EngineError`) until [`Failure::answer`], the one place where it meets a
+//! code: inside the service the difference between *nothing was kept* and *nobody knows* decides what happens next.
 
-use tavola_engine::EngineError;
-use tavola_model::{ErrorCode, ServiceError};
+use tavola_engine::{EngineError, SpaceId};
+use tavola_model::{ErrorCode, ServiceError, StorageService};
 
-/// The answer for an engine's failure. The cause goes along for the log.
-pub(crate) fn from_engine(error: EngineError) -> ServiceError {
-    let code = match &error {
-        // A space is dropped after its table left the catalog, so whoever still held the table came too late.
-        EngineError::SpaceMissing { .. } => ErrorCode::TableNotFound,
-        // The client must not take these for a failure: the write may have been kept, or may be tried again.
-        EngineError::OutcomeUnknown { .. } | EngineError::Conflict { .. } => ErrorCode::OperationTimedOut,
-        EngineError::Unavailable { .. } | EngineError::Full { .. } => ErrorCode::ServerBusy,
-        // The request itself is within the limits of the service. Of its codes this comes nearest, and no client tries
-        // again on it.
-        EngineError::TooLarge { .. } => ErrorCode::RequestBodyTooLarge,
-        EngineError::Damaged { .. } | EngineError::Failed { .. } => ErrorCode::InternalError,
-    };
-    ServiceError::new(code).caused_by(error)
+/// A refusal by the service's rules, or a failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command breaks a rule; nothing was kept.
+    #[error(transparent)]
+    Refused(#[from] ServiceError),
+    /// The store did not do what it was asked.
+    #[error(transparent)]
+    Store(#[from] EngineError),
 }
 
-/// The answer when stored bytes do not say what they should.
-pub(crate) fn damaged(space: tavola_engine::SpaceId, what: &'static str) -> ServiceError {
-    from_engine(EngineError::Damaged { space, what })
+impl Failure {
+    /// Stored bytes that do not say what they should.
+    pub fn damaged(space: SpaceId, what: &'static str) -> Self {
+        Self::Store(EngineError::Damaged { space, what })
+    }
+
+    /// Says which operation of a transaction failed. A failure of the store is not that of an operation.
+    pub fn at_operation(self, index: usize) -> Self {
+        match self {
+            Self::Refused(error) => Self::Refused(error.at_operation(index)),
+            Self::Store(error) => Self::Store(error),
+        }
+    }
+
+    /// Whether the space that was asked for is gone.
+    pub fn is_space_missing(&self) -> bool {
+        matches!(self, Self::Store(EngineError::SpaceMissing { .. }))
+    }
+
+    /// Whether the change may have been kept all the same.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Store(EngineError::OutcomeUnknown { .. }))
+    }
+
+    /// What a client of the service is told. The cause goes along for the log.
+    pub fn answer(self, service: StorageService) -> ServiceError {
+        let error = match self {
+            Self::Refused(error) => return error,
+            Self::Store(error) => error,
+        };
+        let code = match &error {
+            // A space is dropped after its table or queue left the catalog: whoever still held it came too late.
+            EngineError::SpaceMissing { .. } => match service {
+                StorageService::Table => ErrorCode::TableNotFound,
+                StorageService::Queue => ErrorCode::QueueNotFound,
+                StorageService::Blob => ErrorCode::ResourceNotFound,
+            },
+            // The write may have been kept: the client must not take this for a failure.
+            EngineError::OutcomeUnknown { .. } => ErrorCode::OperationTimedOut,
+            // Nothing was kept, and trying again may help.
+            EngineError::Conflict { .. } | EngineError::Unavailable { .. } | EngineError::Full { .. } => {
+                ErrorCode::ServerBusy
+            }
+            // The request itself is within the limits of the service. Of its codes this comes nearest, and no client
+            // tries again on it.
+            EngineError::TooLarge { .. } => ErrorCode::RequestBodyTooLarge,
+            EngineError::Damaged { .. } | EngineError::Failed { .. } => ErrorCode::InternalError,
+        };
+        ServiceError::new(code).caused_by(error)
+    }
+}
+
+impl From<ErrorCode> for Failure {
+    fn from(code: ErrorCode) -> Self {
+        Self::Refused(code.into())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tavola_engine::SpaceId;
 
     #[test]
-    fn each_failure_has_its_code_and_keeps_its_cause() {
+    fn each_failure_of_the_store_has_its_code_and_keeps_its_cause() {
         let check = |error: EngineError, code| {
-            let answer = from_engine(error);
+            let answer = Failure::from(error).answer(StorageService::Table);
             assert_eq!(answer.code, code);
             assert!(answer.cause.is_some());
         };
         check(EngineError::SpaceMissing { space: SpaceId::CATALOG }, ErrorCode::TableNotFound);
-        check(EngineError::Conflict { attempts: 3 }, ErrorCode::OperationTimedOut);
         check(EngineError::OutcomeUnknown { cause: "lost".into() }, ErrorCode::OperationTimedOut);
         check(EngineError::Unavailable { reason: "closing" }, ErrorCode::ServerBusy);
         check(EngineError::Full { free_bytes: 1 }, ErrorCode::ServerBusy);
         check(EngineError::TooLarge { bytes: 2, bytes_max: 1 }, ErrorCode::RequestBodyTooLarge);
         check(EngineError::Failed { cause: "disk".into() }, ErrorCode::InternalError);
         check(EngineError::Damaged { space: SpaceId::CATALOG, what: "sum" }, ErrorCode::InternalError);
+    }
+
+    #[test]
+    fn a_write_that_was_not_kept_is_never_told_as_one_that_may_have_been() {
+        let conflict = Failure::from(EngineError::Conflict { attempts: 3 });
+        assert!(!conflict.is_unknown());
+        assert_eq!(conflict.answer(StorageService::Table).code, ErrorCode::ServerBusy);
+    }
+
+    #[test]
+    fn a_missing_space_is_told_in_the_words_of_the_service_that_was_asked() {
+        let missing = || Failure::from(EngineError::SpaceMissing { space: SpaceId::CATALOG });
+        assert_eq!(missing().answer(StorageService::Queue).code, ErrorCode::QueueNotFound);
+        assert_eq!(missing().answer(StorageService::Table).code, ErrorCode::TableNotFound);
     }
 }

@@ -13,10 +13,13 @@
 //! let service = Service::new(Arc::new(MemoryEngine::new(clock.clone())), clock, Arc::new(SystemRandom), ServiceSettings::default());
 //! ```
 
+mod catalog;
+mod codec;
 pub mod cors;
 mod execute;
 mod failure;
 mod long_reads;
+mod properties;
 mod queue;
 mod service;
 mod table;

@@ -6,13 +6,15 @@ use std::time::Duration;
 use tavola_auth::Permitted;
 use tavola_engine::Engine;
 use tavola_model::{
-    AccountName, Clock, CorsRule, Outcome, QueueName, RandomSource, ServiceError, ServiceProperties,
-    SignedIdentifier, StorageService, TableName,
+    AccountName, Clock, CorsRule, Outcome, QueueName, RandomSource, ServiceError, SignedIdentifier,
+    StorageService, TableName,
 };
 
+use crate::catalog::{Catalog, ResourceKind};
 use crate::long_reads::LongReads;
+use crate::properties::PropertiesStore;
 use crate::queue::Queues;
-use crate::table::Catalog;
+use crate::table::Tables;
 
 /// How the service behaves where there is a choice.
 #[derive(Clone, Debug)]
@@ -57,11 +59,11 @@ impl ServiceSettings {
 /// Executes commands on an engine.
 #[derive(Clone)]
 pub struct Service {
-    pub(crate) engine: Arc<dyn Engine>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) properties: Arc<PropertiesStore>,
+    pub(crate) tables: Arc<Tables>,
     pub(crate) queues: Arc<Queues>,
-    pub(crate) long_reads: Arc<LongReads>,
+    catalog: Arc<Catalog>,
 }
 
 impl Service {
@@ -72,48 +74,61 @@ impl Service {
         random: Arc<dyn RandomSource>,
         settings: ServiceSettings,
     ) -> Self {
-        let queues = Arc::new(Queues::new(engine.clone(), clock.clone(), random.clone(), settings.clone()));
-        let catalog = Arc::new(Catalog::new(engine.clone(), clock.clone(), random, settings));
-        Self { engine, clock, catalog, queues, long_reads: Arc::default() }
+        let properties = Arc::new(PropertiesStore::new(engine.clone(), &settings));
+        let (table_delay, queue_delay) = (settings.table_delete_delay, settings.queue_delete_delay);
+        let catalog = Arc::new(Catalog::new(engine.clone(), clock.clone(), random.clone(), settings));
+        let tables = Arc::new(Tables {
+            engine: engine.clone(),
+            clock: clock.clone(),
+            catalog: catalog.clone(),
+            long_reads: LongReads::default(),
+            delete_delay: table_delay,
+        });
+        let queues = Arc::new(Queues::new(engine, clock.clone(), random, catalog.clone(), queue_delay));
+        Self { clock, properties, tables, queues, catalog }
     }
 
     /// Drops spaces that nothing names: what a crash between the two steps of a creation or a deletion leaves
     /// behind. Where other processes write too, only those that are old enough not to be under way. Before it serves.
     pub async fn start(&self) -> Result<(), ServiceError> {
-        self.catalog.reclaim_spaces().await
+        self.catalog.reclaim_spaces().await.map_err(|failure| failure.answer(StorageService::Table))
     }
 
     /// Does what was permitted.
     pub async fn execute(&self, permitted: Permitted) -> Result<Outcome, ServiceError> {
         let service = permitted.service();
         let (account, command, limit) = permitted.into_parts();
-        self.execute_command(&account, service, command, limit.as_ref()).await
+        let done = self.execute_command(&account, service, command, limit.as_ref()).await;
+        done.map_err(|failure| failure.answer(service))
     }
 
-    /// The stored access policies of a table; `None` if there is no such table.
-    pub async fn policies(
+    /// The stored access policies of a table or queue; `None` if there is none of that name.
+    pub async fn stored_policies(
         &self,
         account: &AccountName,
-        table: &TableName,
+        service: StorageService,
+        resource: &str,
     ) -> Result<Option<Vec<SignedIdentifier>>, ServiceError> {
-        let found = self.catalog.find(account, table).await?;
-        Ok(found.map(|table| table.identifiers.clone()))
-    }
-
-    /// The stored access policies of a queue; `None` if there is no such queue.
-    pub async fn queue_policies(
-        &self,
-        account: &AccountName,
-        queue: &QueueName,
-    ) -> Result<Option<Vec<SignedIdentifier>>, ServiceError> {
-        let found = self.queues.find(account, queue).await?;
-        Ok(found.map(|queue| queue.identifiers.clone()))
+        let (kind, key) = match service {
+            StorageService::Table => match TableName::parse(resource) {
+                Ok(name) => (ResourceKind::Table, name.folded().to_owned()),
+                Err(_) => return Ok(None),
+            },
+            StorageService::Queue => match QueueName::parse(resource) {
+                Ok(name) => (ResourceKind::Queue, name.as_str().to_owned()),
+                Err(_) => return Ok(None),
+            },
+            StorageService::Blob => return Ok(None),
+        };
+        let found = self.catalog.find(account, kind, &key).await;
+        let found = found.map_err(|failure| failure.answer(service))?;
+        Ok(found.map(|resource| resource.identifiers.clone()))
     }
 
     /// Removes messages that have expired at the front of each queue, a bounded number at a time. Call it now and
     /// then: what nobody gets or peeks at is removed only here.
     pub async fn sweep_queues(&self) -> Result<(), ServiceError> {
-        self.queues.sweep().await
+        self.queues.sweep().await.map_err(|failure| failure.answer(StorageService::Queue))
     }
 
     /// The CORS rules of one of an account's services.
@@ -122,14 +137,7 @@ impl Service {
         account: &AccountName,
         service: StorageService,
     ) -> Result<Arc<Vec<CorsRule>>, ServiceError> {
-        Ok(self.catalog.service_properties(account, service).await?.cors_rules.clone())
-    }
-
-    pub(crate) async fn fetch_service_properties(
-        &self,
-        account: &AccountName,
-        service: StorageService,
-    ) -> Result<ServiceProperties, ServiceError> {
-        Ok(self.catalog.service_properties(account, service).await?.settings.clone())
+        let properties = self.properties.get(account, service).await;
+        Ok(properties.map_err(|failure| failure.answer(service))?.cors_rules.clone())
     }
 }

@@ -11,7 +11,8 @@ use tavola_auth::Permitted;
 use tavola_engine::{Engine, FaultEngine, FaultSettings, MemoryEngine, SpaceId};
 use tavola_model::{
     AccessPolicy, AccountCommand, AccountOutcome, Command, CorsRule, ErrorCode, Outcome, Preflight,
-    QueryTables, ServicePropertiesPatch, SignedIdentifier, TableCommand, TableOutcome, TableToken,
+    QueryTables, ServicePropertiesPatch, SignedIdentifier, StorageService, TableCommand, TableOutcome,
+    TableToken,
 };
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
@@ -184,10 +185,14 @@ fn stored_access_policies_are_replaced_as_a_whole() {
             Ok(Outcome::Table(TableOutcome::TableAclFetched(stored))) => assert_eq!(stored, identifiers(ids)),
             other => panic!("{other:?}"),
         }
-        let policies = bench.wait(bench.service.policies(&account(), &table("People"))).unwrap();
+        let policies =
+            bench.wait(bench.service.stored_policies(&account(), StorageService::Table, "People")).unwrap();
         assert_eq!(policies, Some(identifiers(ids)));
     }
-    assert_eq!(bench.wait(bench.service.policies(&account(), &table("none"))).unwrap(), None);
+    assert_eq!(
+        bench.wait(bench.service.stored_policies(&account(), StorageService::Table, "none")).unwrap(),
+        None
+    );
     let missing = bench.run(Command::Table(TableCommand::SetTableAcl(table("none"), Vec::new())));
     assert_eq!(missing.unwrap_err().code, ErrorCode::TableNotFound);
 }
@@ -243,16 +248,38 @@ fn a_start_drops_spaces_that_no_table_names_and_no_others() {
     assert!(bench.get("p/r").is_ok());
 }
 
+fn put_catalog_row(bench: &Bench, row: &[u8], body: &'static [u8]) {
+    let mut put = |_, _: &[Option<tavola_engine::StoredRow>]| {
+        tavola_engine::Decision::Apply(vec![tavola_engine::Change::Put { place: 0, body: body.into() }])
+    };
+    let partition = account();
+    let partition = partition.as_str().as_bytes();
+    bench.wait(bench.engine.transact(SpaceId::CATALOG, partition, &[row], &mut put)).unwrap();
+}
+
 #[test]
-fn a_start_drops_nothing_if_it_cannot_read_a_row_of_the_catalog() {
+fn a_start_drops_nothing_and_fails_if_a_row_of_the_catalog_is_damaged() {
     let bench = Bench::with_table();
     bench.wait(bench.engine.create_space(SpaceId([9; 16]))).unwrap();
-    let mut put = |_, _: &[Option<tavola_engine::StoredRow>]| {
-        tavola_engine::Decision::Apply(vec![tavola_engine::Change::Put { place: 0, body: "?".into() }])
-    };
-    bench.wait(bench.engine.transact(SpaceId::CATALOG, b"other", &[b"queue"], &mut put)).unwrap();
+    put_catalog_row(&bench, b"qorders", b"\x02cut");
     assert_eq!(bench.wait(bench.service.start()).unwrap_err().code, ErrorCode::InternalError);
     assert_eq!(bench.spaces(), 3);
+}
+
+#[test]
+fn rows_of_a_newer_server_keep_no_one_from_starting_and_serving_the_rest() {
+    let of_newer: [(&[u8], &[u8]); 2] = [(b"xsomething", b"?"), (b"tsketches", b"\xFF?")];
+    for (row, body) in of_newer {
+        let bench = Bench::with_table();
+        bench.write("p/r", tavola_model::EntityChange::Insert(common::properties("a=1"))).unwrap();
+        bench.wait(bench.engine.create_space(SpaceId([9; 16]))).unwrap();
+        put_catalog_row(&bench, row, body);
+        bench.wait(bench.service.start()).unwrap();
+        assert_eq!(bench.spaces(), 3, "a row that cannot be read may name any space");
+        assert!(bench.get("p/r").is_ok());
+        assert_eq!(list(&bench, "", None, None), ("People".to_owned(), None));
+        create(&bench, "Another").unwrap();
+    }
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! Each queue command to the place that knows what it means.
+//! Each queue command to the code that knows what it means.
 
 use std::sync::Arc;
 
 use tavola_engine::SpaceId;
-use tavola_model::{AccountName, ErrorCode, QueueCommand, QueueName, QueueOutcome, ServiceError};
+use tavola_model::{AccountName, ErrorCode, QueueCommand, QueueName, QueueOutcome};
 
-use super::catalog::Queues;
+use super::Queues;
+use crate::catalog::ResourceKind;
+use crate::failure::Failure;
 
 /// How often a command follows a queue that is cleared under its hands.
 const FOLLOWS_MAX: usize = 8;
@@ -15,7 +17,7 @@ impl Queues {
         self: &Arc<Self>,
         account: &AccountName,
         command: QueueCommand,
-    ) -> Result<QueueOutcome, ServiceError> {
+    ) -> Result<QueueOutcome, Failure> {
         match command {
             QueueCommand::ListQueues(list) => self.list(account, list).await.map(QueueOutcome::QueuesListed),
             QueueCommand::CreateQueue(queue, metadata) => {
@@ -25,7 +27,7 @@ impl Queues {
                 self.delete(account, &queue).await.map(|()| QueueOutcome::QueueDeleted)
             }
             QueueCommand::GetQueueMetadata(queue) => {
-                let metadata = self.find_existing(account, &queue).await?.metadata.clone();
+                let metadata = self.find(account, &queue).await?.metadata.clone();
                 let count = self.on_space(account, &queue, |space| self.count_messages(space));
                 let message_count = count.await?;
                 Ok(QueueOutcome::QueueMetadataFetched { metadata, message_count })
@@ -34,7 +36,7 @@ impl Queues {
                 self.set_metadata(account, &queue, metadata).await.map(|()| QueueOutcome::QueueMetadataSet)
             }
             QueueCommand::GetQueueAcl(queue) => {
-                let found = self.find_existing(account, &queue).await?;
+                let found = self.find(account, &queue).await?;
                 Ok(QueueOutcome::QueueAclFetched(found.identifiers.clone()))
             }
             QueueCommand::SetQueueAcl(queue, identifiers) => {
@@ -69,18 +71,18 @@ impl Queues {
 
     /// Runs `work` on the space of a queue. A space that is gone although the queue is there was cleared away
     /// meanwhile, and the work is done on its successor: nothing was kept in the old one.
-    async fn on_space<T, Work: Future<Output = Result<T, ServiceError>>>(
+    async fn on_space<T, Work: Future<Output = Result<T, Failure>>>(
         &self,
         account: &AccountName,
         name: &QueueName,
         work: impl Fn(SpaceId) -> Work,
-    ) -> Result<T, ServiceError> {
-        let mut space = self.find_existing(account, name).await?.space;
+    ) -> Result<T, Failure> {
+        let mut space = self.find(account, name).await?.space;
         for _ in 0..FOLLOWS_MAX {
             match work(space).await {
-                Err(error) if error.code == ErrorCode::QueueNotFound => {
-                    self.forget(account, name);
-                    let successor = self.find_existing(account, name).await?.space;
+                Err(error) if error.is_space_missing() => {
+                    self.catalog.forget(account, ResourceKind::Queue, name.as_str());
+                    let successor = self.find(account, name).await?.space;
                     if successor == space {
                         return Err(error);
                     }

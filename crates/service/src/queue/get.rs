@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tavola_engine::{Change, SpaceId, StoredRow};
-use tavola_model::{DateTime, GetMessages, Message, MessageHold, PopReceipt, ServiceError};
+use tavola_model::{DateTime, GetMessages, Message, MessageHold, PopReceipt};
 
-use super::catalog::Queues;
+use super::Queues;
 use super::live::{Claim, LiveQueue};
 use super::messages::{later, put_state, state_of};
 use super::rows::{Place, STATE_ROW, Ticket, decode_text, text_row};
+use crate::failure::Failure;
 
 /// How often a get looks again because messages it had claimed were gone (ours).
 const ROUNDS_MAX: usize = 8;
@@ -29,7 +30,7 @@ impl Queues {
         &self,
         space: SpaceId,
         get: &GetMessages,
-    ) -> Result<Vec<(Message, MessageHold)>, ServiceError> {
+    ) -> Result<Vec<(Message, MessageHold)>, Failure> {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let count = usize::try_from(get.count).unwrap_or(usize::MAX);
         let mut got = Vec::new();
@@ -56,7 +57,7 @@ impl Queues {
         space: SpaceId,
         wanted: usize,
         hidden_seconds: u32,
-    ) -> Result<(Vec<(Message, MessageHold)>, Rest), ServiceError> {
+    ) -> Result<(Vec<(Message, MessageHold)>, Rest), Failure> {
         let mut claim = live.claim(self.engine.as_ref(), self.clock.as_ref(), space, wanted).await?;
         let now = live.clock.now(self.clock.as_ref());
         let (claimed, looked) = (claim.places.len(), claim.looked);
@@ -81,7 +82,7 @@ impl Queues {
         claim: &Claim,
         hidden_seconds: u32,
         now: DateTime,
-    ) -> Result<Vec<(Message, MessageHold)>, ServiceError> {
+    ) -> Result<Vec<(Message, MessageHold)>, Failure> {
         let visible = later(now, hidden_seconds);
         // A tick apart, so that messages that come back come back in their order.
         let next_of = |place: &Place, index: u64| {

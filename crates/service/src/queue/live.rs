@@ -8,12 +8,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tavola_engine::{Engine, EngineError, ScannedRow, SpaceId};
-use tavola_model::{Clock, DateTime, ErrorCode, MessageId, ServiceError};
+use tavola_engine::{Engine, ScannedRow, SpaceId};
+use tavola_model::{Clock, DateTime, MessageId};
 
 use super::clock::QueueClock;
 use super::rows::{Look, PARTITION, Place, STATE_ROW, State, Ticket};
-use crate::failure::{damaged, from_engine};
+use crate::failure::Failure;
 
 /// Messages that are made ready at once (ours).
 const READY_MAX: usize = 192;
@@ -35,7 +35,7 @@ impl LiveQueues {
         engine: &dyn Engine,
         clock: &dyn Clock,
         space: SpaceId,
-    ) -> Result<Arc<LiveQueue>, ServiceError> {
+    ) -> Result<Arc<LiveQueue>, Failure> {
         if let Some(live) = self.lock().get(&space) {
             return Ok(live.clone());
         }
@@ -117,7 +117,7 @@ impl LiveQueue {
         clock: &dyn Clock,
         space: SpaceId,
         count: usize,
-    ) -> Result<Claim, ServiceError> {
+    ) -> Result<Claim, Failure> {
         if let Some(claim) = self.claim_if_enough(count) {
             return Ok(claim);
         }
@@ -191,14 +191,14 @@ pub(super) async fn look(
     now: DateTime,
     max: usize,
     when_full: WhenFull,
-) -> Result<Seen, ServiceError> {
+) -> Result<Seen, Failure> {
     let look = read_state(engine, space).await?.look();
     let end = DateTime::from_ticks(now.ticks() + 1).unwrap_or(DateTime::MAX);
     let (mut places, mut expired, mut first) = (Vec::new(), Vec::new(), None);
     let (mut read, mut unreadable) = (0, None);
     let mut visit = |row: ScannedRow<'_>| {
         let ticket = Ticket::decode(space, &row.body);
-        let place = Place::of_row(row.row).ok_or_else(|| damaged(space, "the key of a place"));
+        let place = Place::of_row(row.row).ok_or_else(|| Failure::damaged(space, "the key of a place"));
         let (ticket, place) = match (ticket, place) {
             (Ok(ticket), Ok(place)) => (ticket, place),
             (Err(error), _) | (_, Err(error)) => {
@@ -223,7 +223,7 @@ pub(super) async fn look(
     };
     let range = Place::visible_range(look.head, now);
     if !range.is_empty() {
-        engine.scan(space, &range, &mut visit).await.map_err(from_queue_engine)?;
+        engine.scan(space, &range, &mut visit).await?;
     }
     match unreadable {
         Some(error) => Err(error),
@@ -232,15 +232,7 @@ pub(super) async fn look(
 }
 
 /// The state of a queue.
-pub(super) async fn read_state(engine: &dyn Engine, space: SpaceId) -> Result<State, ServiceError> {
-    let row = engine.get(space, PARTITION, STATE_ROW).await.map_err(from_queue_engine)?;
+pub(super) async fn read_state(engine: &dyn Engine, space: SpaceId) -> Result<State, Failure> {
+    let row = engine.get(space, PARTITION, STATE_ROW).await?;
     State::decode(space, row.as_ref().map(|row| &row.body))
-}
-
-/// The answer for an engine's failure. A space that is gone was that of a queue.
-pub(super) fn from_queue_engine(error: EngineError) -> ServiceError {
-    match error {
-        EngineError::SpaceMissing { .. } => ServiceError::new(ErrorCode::QueueNotFound).caused_by(error),
-        other => from_engine(other),
-    }
 }

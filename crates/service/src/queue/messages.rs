@@ -3,16 +3,17 @@
 use tavola_engine::{Change, Decision, SpaceId, StoredRow, Transacted};
 use tavola_model::{
     DateTime, ErrorCode, Guid, Message, MessageHold, MessageId, MessageRef, PopReceipt, PutMessage,
-    ServiceError, UpdateMessage,
+    UpdateMessage,
 };
 
-use super::catalog::Queues;
-use super::live::{WhenFull, from_queue_engine, look, read_state};
+use super::Queues;
+use super::live::{WhenFull, look, read_state};
 use super::rows::{PARTITION, Place, STATE_ROW, State, Ticket, decode_text, encode_text, text_row};
+use crate::failure::Failure;
 
 impl Queues {
     /// Messages in a queue, hidden ones included.
-    pub async fn count_messages(&self, space: SpaceId) -> Result<u64, ServiceError> {
+    pub async fn count_messages(&self, space: SpaceId) -> Result<u64, Failure> {
         Ok(read_state(self.engine.as_ref(), space).await?.count)
     }
 
@@ -20,7 +21,7 @@ impl Queues {
         &self,
         space: SpaceId,
         put: &PutMessage,
-    ) -> Result<(Message, MessageHold), ServiceError> {
+    ) -> Result<(Message, MessageHold), Failure> {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
         let place = Place { visible: later(now, put.hidden_seconds), id: self.fresh_id(now) };
@@ -42,15 +43,14 @@ impl Queues {
     }
 
     /// The first messages that are visible. What has expired at the front is removed on the way.
-    pub async fn peek_messages(&self, space: SpaceId, count: u32) -> Result<Vec<Message>, ServiceError> {
+    pub async fn peek_messages(&self, space: SpaceId, count: u32) -> Result<Vec<Message>, Failure> {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
         let max = usize::try_from(count).unwrap_or(usize::MAX);
         let seen = look(self.engine.as_ref(), space, now, max, WhenFull::GoOn).await?;
         let mut messages = Vec::with_capacity(seen.places.len());
         for (place, ticket) in &seen.places {
-            let text =
-                self.engine.get(space, PARTITION, &text_row(place.id)).await.map_err(from_queue_engine)?;
+            let text = self.engine.get(space, PARTITION, &text_row(place.id)).await?;
             // Whoever deleted it meanwhile came first.
             let Some(text) = text else { continue };
             messages.push(ticket.message(place.id, decode_text(space, &text.body)?));
@@ -63,7 +63,7 @@ impl Queues {
         &self,
         space: SpaceId,
         update: &UpdateMessage,
-    ) -> Result<MessageHold, ServiceError> {
+    ) -> Result<MessageHold, Failure> {
         let (old, changes) = self.held_place(space, &update.message).await?;
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
@@ -89,7 +89,7 @@ impl Queues {
         Ok(MessageHold::of(receipt))
     }
 
-    pub async fn delete_message(&self, space: SpaceId, message: &MessageRef) -> Result<(), ServiceError> {
+    pub async fn delete_message(&self, space: SpaceId, message: &MessageRef) -> Result<(), Failure> {
         let (place, changes) = self.held_place(space, message).await?;
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
@@ -104,13 +104,13 @@ impl Queues {
     }
 
     /// Where the message of a receipt stands if the receipt holds: the receipt says it, so nothing is searched.
-    async fn held_place(&self, space: SpaceId, message: &MessageRef) -> Result<(Place, u32), ServiceError> {
+    async fn held_place(&self, space: SpaceId, message: &MessageRef) -> Result<(Place, u32), Failure> {
         let id = message.id.ok_or(ErrorCode::MessageNotFound)?;
         match message.receipt {
             Some(PopReceipt { next_visible, changes }) => Ok((Place { visible: next_visible, id }, changes)),
             None => {
                 let text = self.engine.get(space, PARTITION, &text_row(id)).await;
-                Err(not_held(text.map_err(from_queue_engine)?.as_ref()))
+                Err(not_held(text?.as_ref()))
             }
         }
     }
@@ -121,7 +121,7 @@ impl Queues {
         space: SpaceId,
         rows: &[&[u8]],
         decide: &mut DecideRows<'_>,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<(), Failure> {
         let mut refusal = None;
         let mut decide_rows = |_: DateTime, rows: &[Option<StoredRow>]| match decide(rows) {
             Ok(changes) => Decision::Apply(changes),
@@ -131,7 +131,7 @@ impl Queues {
             }
         };
         let done = self.engine.transact(space, PARTITION, rows, &mut decide_rows).await;
-        match done.map_err(from_queue_engine)? {
+        match done? {
             Transacted::Applied(_) => Ok(()),
             Transacted::Refused => Err(refusal.expect("a decide that refuses says why")),
         }
@@ -152,11 +152,10 @@ impl Queues {
 }
 
 /// Chooses the changes of the rows of a transaction, or refuses.
-pub(super) type DecideRows<'a> =
-    dyn FnMut(&[Option<StoredRow>]) -> Result<Vec<Change>, ServiceError> + Send + 'a;
+pub(super) type DecideRows<'a> = dyn FnMut(&[Option<StoredRow>]) -> Result<Vec<Change>, Failure> + Send + 'a;
 
 /// The state, which is the first row of every transaction.
-pub(super) fn state_of(space: SpaceId, rows: &[Option<StoredRow>]) -> Result<State, ServiceError> {
+pub(super) fn state_of(space: SpaceId, rows: &[Option<StoredRow>]) -> Result<State, Failure> {
     State::decode(space, rows[0].as_ref().map(|row| &row.body))
 }
 
@@ -183,7 +182,7 @@ fn held_ticket(
     text: Option<&StoredRow>,
     changes: u32,
     now: DateTime,
-) -> Result<Ticket, ServiceError> {
+) -> Result<Ticket, Failure> {
     let Some(place) = place else { return Err(not_held(text)) };
     let ticket = Ticket::decode(space, &place.body)?;
     if ticket.has_expired(now) {
@@ -196,7 +195,7 @@ fn held_ticket(
 }
 
 /// Why a message is not where its receipt says: it has a newer receipt, or it is gone.
-fn not_held(text: Option<&StoredRow>) -> ServiceError {
+fn not_held(text: Option<&StoredRow>) -> Failure {
     let code = if text.is_some() { ErrorCode::PopReceiptMismatch } else { ErrorCode::MessageNotFound };
     code.into()
 }

@@ -16,9 +16,9 @@
 
 use bytes::Bytes;
 use tavola_engine::{Position, ScanRange, SpaceId};
-use tavola_model::{DateTime, Guid, Message, MessageId, ServiceError};
+use tavola_model::{DateTime, Guid, Message, MessageId};
 
-use crate::failure::damaged;
+use crate::failure::Failure;
 
 /// The one partition.
 pub(super) const PARTITION: &[u8] = b"q";
@@ -76,12 +76,12 @@ pub(super) fn encode_text(text: &str) -> Bytes {
     out.into()
 }
 
-pub(super) fn decode_text(space: SpaceId, body: &[u8]) -> Result<String, ServiceError> {
+pub(super) fn decode_text(space: SpaceId, body: &[u8]) -> Result<String, Failure> {
     let text = match body.split_first() {
         Some((&VERSION, text)) => String::from_utf8(text.to_vec()).ok(),
         _ => None,
     };
-    text.ok_or_else(|| damaged(space, "the text of a message"))
+    text.ok_or_else(|| Failure::damaged(space, "the text of a message"))
 }
 
 /// What a message takes along from place to place.
@@ -115,8 +115,8 @@ impl Ticket {
         out.into()
     }
 
-    pub fn decode(space: SpaceId, body: &[u8]) -> Result<Self, ServiceError> {
-        Self::read(body).ok_or_else(|| damaged(space, "the place of a message"))
+    pub fn decode(space: SpaceId, body: &[u8]) -> Result<Self, Failure> {
+        Self::read(body).ok_or_else(|| Failure::damaged(space, "the place of a message"))
     }
 
     fn read(body: &[u8]) -> Option<Self> {
@@ -202,10 +202,10 @@ impl State {
     }
 
     /// From the body of its row, if it has one.
-    pub fn decode(space: SpaceId, body: Option<&Bytes>) -> Result<Self, ServiceError> {
+    pub fn decode(space: SpaceId, body: Option<&Bytes>) -> Result<Self, Failure> {
         match body {
             None => Ok(Self::NEW),
-            Some(body) => Self::read(body).ok_or_else(|| damaged(space, "the state of a queue")),
+            Some(body) => Self::read(body).ok_or_else(|| Failure::damaged(space, "the state of a queue")),
         }
     }
 

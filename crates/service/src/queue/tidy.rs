@@ -1,16 +1,14 @@
 //! Removing what has expired, and raising the head past what is gone.
 
-use std::ops::ControlFlow;
+use tavola_engine::{Change, SpaceId, StoredRow};
+use tavola_model::DateTime;
 
-use tavola_engine::{Change, ScanRange, ScannedRow, SpaceId, StoredRow};
-use tavola_model::{DateTime, ServiceError};
-
-use super::catalog::Queues;
+use super::Queues;
 use super::live::{EXPIRED_MAX, Looked, WhenFull, look};
 use super::messages::{put_state, state_of};
-use super::record::{QUEUE_ROW, decode_queue};
 use super::rows::{Place, STATE_ROW, Ticket, text_row};
-use crate::failure::from_engine;
+use crate::catalog::ResourceKind;
+use crate::failure::Failure;
 
 /// How far a look may be ahead of the head before that is worth a write of its own: one second.
 const RAISE_TICKS_MIN: u64 = 10_000_000;
@@ -34,7 +32,7 @@ impl Queues {
         now: DateTime,
         expired: &[Place],
         looked: Looked,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<(), Failure> {
         let gap = looked.first.ticks().saturating_sub(looked.look.head.ticks());
         if expired.is_empty() && gap < RAISE_TICKS_MIN {
             return Ok(());
@@ -67,12 +65,12 @@ impl Queues {
     }
 
     /// Removes expired messages at the front of every queue, a bounded number of each.
-    pub async fn sweep(&self) -> Result<(), ServiceError> {
+    pub async fn sweep(&self) -> Result<(), Failure> {
         let mut failure = None;
-        for space in self.spaces().await? {
+        for space in self.catalog.spaces(ResourceKind::Queue).await? {
             // A queue that is deleted or cleared under the sweep needs none; one that fails keeps no other from it.
             if let Err(error) = self.sweep_space(space).await
-                && error.code != tavola_model::ErrorCode::QueueNotFound
+                && !error.is_space_missing()
             {
                 failure = Some(error);
             }
@@ -80,7 +78,7 @@ impl Queues {
         failure.map_or(Ok(()), Err)
     }
 
-    async fn sweep_space(&self, space: SpaceId) -> Result<(), ServiceError> {
+    async fn sweep_space(&self, space: SpaceId) -> Result<(), Failure> {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         for _ in 0..SWEEP_ROUNDS_MAX {
             let now = live.clock.now(self.clock.as_ref());
@@ -91,26 +89,5 @@ impl Queues {
             }
         }
         Ok(())
-    }
-
-    async fn spaces(&self) -> Result<Vec<SpaceId>, ServiceError> {
-        let (mut spaces, mut unreadable) = (Vec::new(), None);
-        let mut visit = |row: ScannedRow<'_>| {
-            if row.row.first() != Some(&QUEUE_ROW) {
-                return ControlFlow::Continue(());
-            }
-            match decode_queue(&row.body) {
-                Ok(queue) => {
-                    spaces.extend(queue.deleted_until.is_none().then_some(queue.space));
-                    ControlFlow::Continue(())
-                }
-                Err(error) => {
-                    unreadable = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        };
-        self.engine.scan(SpaceId::CATALOG, &ScanRange::all(), &mut visit).await.map_err(from_engine)?;
-        unreadable.map_or(Ok(spaces), Err)
     }
 }

@@ -7,19 +7,19 @@ use bytes::Bytes;
 use tavola_engine::{Change, Decision, Engine, SpaceId, StoredRow, Transacted};
 use tavola_model::{
     DateTime, ENTITY_BYTES_MAX, ENTITY_PROPERTIES_MAX, EntityChange, EntityKey, EntityWrite, ErrorCode, Etag,
-    EtagCondition, Properties, ServiceError, StoredEntity, WriteOutcome,
+    EtagCondition, Properties, StoredEntity, WriteOutcome,
 };
 
-use crate::failure::{damaged, from_engine};
+use crate::failure::Failure;
 
 /// Reads one entity.
 pub(crate) async fn fetch_entity(
     engine: &dyn Engine,
     space: SpaceId,
     key: &EntityKey,
-) -> Result<StoredEntity, ServiceError> {
+) -> Result<StoredEntity, Failure> {
     let (partition, row) = (key.partition.to_bytes(), key.row.to_bytes());
-    let stored = engine.get(space, partition.as_slice(), row.as_slice()).await.map_err(from_engine)?;
+    let stored = engine.get(space, partition.as_slice(), row.as_slice()).await?;
     let stored = stored.ok_or(ErrorCode::ResourceNotFound)?;
     let properties = decode_properties(space, &stored.body)?;
     Ok(StoredEntity { key: key.clone(), timestamp: stored.version, properties })
@@ -30,7 +30,7 @@ pub(crate) async fn write_entity(
     engine: &dyn Engine,
     space: SpaceId,
     write: EntityWrite,
-) -> Result<WriteOutcome, ServiceError> {
+) -> Result<WriteOutcome, Failure> {
     let (partition, row) = (write.key.partition.to_bytes(), write.key.row.to_bytes());
     let mut refusal = None;
     let mut decide_row =
@@ -42,7 +42,7 @@ pub(crate) async fn write_entity(
             }
         };
     let done = engine.transact(space, partition.as_slice(), &[row.as_slice()], &mut decide_row).await;
-    match done.map_err(from_engine)? {
+    match done? {
         Transacted::Applied(version) => Ok(outcome(write, version)),
         Transacted::Refused => Err(refusal.expect("a decide that refuses says why")),
     }
@@ -71,9 +71,9 @@ pub(super) fn decide(
     space: SpaceId,
     write: &EntityWrite,
     stored: Option<&StoredRow>,
-) -> Result<Decided, ServiceError> {
+) -> Result<Decided, Failure> {
     let merge_into = |row: &StoredRow, changes: &Properties| {
-        Ok::<_, ServiceError>(decode_properties(space, &row.body)?.merged(changes))
+        Ok::<_, Failure>(decode_properties(space, &row.body)?.merged(changes))
     };
     let properties = match &write.change {
         EntityChange::Insert(properties) => match stored {
@@ -120,11 +120,11 @@ pub(super) fn outcome(write: EntityWrite, version: DateTime) -> WriteOutcome {
 }
 
 /// The properties in the body of a row.
-pub(super) fn decode_properties(space: SpaceId, body: &Bytes) -> Result<Properties, ServiceError> {
-    Properties::from_bytes(body.clone()).ok_or_else(|| damaged(space, "the properties of an entity"))
+pub(super) fn decode_properties(space: SpaceId, body: &Bytes) -> Result<Properties, Failure> {
+    Properties::from_bytes(body.clone()).ok_or_else(|| Failure::damaged(space, "the properties of an entity"))
 }
 
-fn existing(stored: Option<&StoredRow>, condition: EtagCondition) -> Result<&StoredRow, ServiceError> {
+fn existing(stored: Option<&StoredRow>, condition: EtagCondition) -> Result<&StoredRow, Failure> {
     let row = stored.ok_or(ErrorCode::ResourceNotFound)?;
     if !condition.admits(row.version) {
         return Err(ErrorCode::UpdateConditionNotSatisfied.into());

@@ -11,13 +11,13 @@ use tavola_auth::KeyLimit;
 use tavola_engine::{Engine, Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{
     Clock, EntityKey, EntityPage, EntityToken, Key, KeyBytes, PAGE_BYTES_MAX, PAGE_ITEMS_MAX,
-    PAGE_TIME_MS_MAX, PlanReport, QueryEntities, ServiceError, StoredEntity,
+    PAGE_TIME_MS_MAX, PlanReport, QueryEntities, StoredEntity,
 };
 
 use super::entities::decode_properties;
 use super::matches::Matcher;
 use super::plan::plan;
-use crate::failure::{damaged, from_engine};
+use crate::failure::Failure;
 use crate::long_reads::Progress;
 
 /// Rows between two readings of the clock.
@@ -37,7 +37,7 @@ pub(crate) async fn query_entities(
     query: QueryEntities,
     limit: Option<KeyLimit>,
     progress: Progress,
-) -> Result<EntityPage, ServiceError> {
+) -> Result<EntityPage, Failure> {
     let mut plan = plan(query.filter.as_ref());
     if let Some(limit) = &limit {
         plan = plan.within(&limit_range(limit));
@@ -79,7 +79,7 @@ struct Page<'a> {
     looked_ahead: usize,
     next: Option<EntityToken>,
     ended: bool,
-    failure: Option<ServiceError>,
+    failure: Option<Failure>,
 }
 
 impl<'a> Page<'a> {
@@ -101,17 +101,17 @@ impl<'a> Page<'a> {
     }
 
     /// Takes what fits from one range.
-    async fn read(&mut self, engine: &dyn Engine, range: &ScanRange) -> Result<(), ServiceError> {
+    async fn read(&mut self, engine: &dyn Engine, range: &ScanRange) -> Result<(), Failure> {
         if is_point(range) {
             // A seek to one row is cheaper than opening a scan for it.
             let Position { partition, row } = &range.from;
-            if let Some(stored) = engine.get(self.space, partition, row).await.map_err(from_engine)? {
+            if let Some(stored) = engine.get(self.space, partition, row).await? {
                 let _ = self.visit(ScannedRow { partition, row, version: stored.version, body: stored.body });
             }
         } else {
             let space = self.space;
             let mut visit = |row: ScannedRow<'_>| self.visit(row);
-            engine.scan(space, range, &mut visit).await.map_err(from_engine)?;
+            engine.scan(space, range, &mut visit).await?;
         }
         self.failure.take().map_or(Ok(()), Err)
     }
@@ -127,7 +127,7 @@ impl<'a> Page<'a> {
     }
 
     /// Tests one row and takes it if it matches and fits; otherwise the page ends at it.
-    fn take(&mut self, row: ScannedRow<'_>) -> Result<ControlFlow<()>, ServiceError> {
+    fn take(&mut self, row: ScannedRow<'_>) -> Result<ControlFlow<()>, Failure> {
         self.progress.count();
         let is_late = self.progress.rows().is_multiple_of(ROWS_PER_TIME_CHECK)
             && self.clock.now().ticks() >= self.deadline;
@@ -138,7 +138,7 @@ impl<'a> Page<'a> {
         }
         if let Some(matcher) = &mut self.matcher {
             let admitted = matcher.admits(&row);
-            if !admitted.ok_or_else(|| damaged(self.space, "a property that a filter asks for"))? {
+            if !admitted.ok_or_else(|| Failure::damaged(self.space, "a property that a filter asks for"))? {
                 return Ok(ControlFlow::Continue(()));
             }
         }
@@ -154,16 +154,16 @@ impl<'a> Page<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn end_at(&mut self, row: &ScannedRow<'_>) -> Result<ControlFlow<()>, ServiceError> {
+    fn end_at(&mut self, row: &ScannedRow<'_>) -> Result<ControlFlow<()>, Failure> {
         let EntityKey { partition, row } = self.key_of(row)?;
         self.next = Some(EntityToken { partition: partition.as_str().into(), row: row.as_str().into() });
         Ok(ControlFlow::Break(()))
     }
 
-    fn key_of(&self, row: &ScannedRow<'_>) -> Result<EntityKey, ServiceError> {
+    fn key_of(&self, row: &ScannedRow<'_>) -> Result<EntityKey, Failure> {
         match (Key::from_bytes(row.partition), Key::from_bytes(row.row)) {
             (Some(partition), Some(row)) => Ok(EntityKey { partition, row }),
-            _ => Err(damaged(self.space, "the keys of an entity")),
+            _ => Err(Failure::damaged(self.space, "the keys of an entity")),
         }
     }
 }

@@ -6,14 +6,14 @@ use tavola_engine::{Decision, Engine, SpaceId, StoredRow, Transacted};
 use tavola_model::{DateTime, EntityWrite, ErrorCode, KeyBytes, ServiceError, WriteOutcome};
 
 use super::entities::{decide, outcome};
-use crate::failure::from_engine;
+use crate::failure::Failure;
 
 /// Applies all writes, or none and says which one failed.
 pub(crate) async fn transact_entities(
     engine: &dyn Engine,
     space: SpaceId,
     writes: Vec<EntityWrite>,
-) -> Result<Vec<WriteOutcome>, ServiceError> {
+) -> Result<Vec<WriteOutcome>, Failure> {
     check_group(&writes)?;
     let Some(first) = writes.first() else { return Ok(Vec::new()) };
     let partition = first.key.partition.to_bytes();
@@ -34,22 +34,22 @@ pub(crate) async fn transact_entities(
         Decision::Apply(changes)
     };
     let done = engine.transact(space, partition.as_slice(), &row_keys, &mut decide_all).await;
-    match done.map_err(from_engine)? {
+    match done? {
         Transacted::Applied(version) => Ok(writes.into_iter().map(|write| outcome(write, version)).collect()),
         Transacted::Refused => Err(refusal.expect("a decide that refuses says why")),
     }
 }
 
 /// One partition, each entity once; the first operation that breaks a rule is named.
-fn check_group(writes: &[EntityWrite]) -> Result<(), ServiceError> {
+fn check_group(writes: &[EntityWrite]) -> Result<(), Failure> {
     let mut seen = HashSet::with_capacity(writes.len());
     for (index, write) in writes.iter().enumerate() {
         if write.key.partition != writes[0].key.partition {
             let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
-            return Err(ServiceError::new(code).at_operation(index));
+            return Err(ServiceError::new(code).at_operation(index).into());
         }
         if !seen.insert(write.key.row.as_str()) {
-            return Err(ServiceError::new(ErrorCode::InvalidDuplicateRow).at_operation(index));
+            return Err(ServiceError::new(ErrorCode::InvalidDuplicateRow).at_operation(index).into());
         }
     }
     Ok(())

@@ -1,0 +1,94 @@
+//! The primitives of stored records.
+//!
+//! A flag is a byte 0 or 1, an option a flag and what follows it, a text or list a u32 length and its content, a time
+//! u64 ticks; numbers are little-endian. A record begins with its version. Bytes that are not what they should be are
+//! never guessed at: every reader gives `None` for them.
+
+use tavola_model::DateTime;
+
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_len(out, text.len());
+    out.extend_from_slice(text.as_bytes());
+}
+
+pub(crate) fn put_time(out: &mut Vec<u8>, time: DateTime) {
+    out.extend_from_slice(&time.ticks().to_le_bytes());
+}
+
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    let len = u32::try_from(len).expect("a request body is smaller than 4 GiB");
+    out.extend_from_slice(&len.to_le_bytes());
+}
+
+pub(crate) fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+    put_len(out, items.len());
+    items.iter().for_each(|item| put(out, item));
+}
+
+pub(crate) fn put_option<T>(out: &mut Vec<u8>, item: Option<&T>, put: impl Fn(&mut Vec<u8>, &T)) {
+    out.push(u8::from(item.is_some()));
+    if let Some(item) = item {
+        put(out, item);
+    }
+}
+
+/// Takes values off the front of a record; `None` when the bytes are not what they should be.
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub fn of_version(bytes: &'a [u8], version: u8) -> Option<Self> {
+        let (first, rest) = bytes.split_first()?;
+        (*first == version).then_some(Self { rest })
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    pub fn array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
+        self.take(LEN)?.try_into().ok()
+    }
+
+    pub fn flag(&mut self) -> Option<bool> {
+        match self.array()? {
+            [0] => Some(false),
+            [1] => Some(true),
+            [_] => None,
+        }
+    }
+
+    pub fn time(&mut self) -> Option<DateTime> {
+        DateTime::from_ticks(u64::from_le_bytes(self.array()?))
+    }
+
+    fn len(&mut self) -> Option<usize> {
+        usize::try_from(u32::from_le_bytes(self.array()?)).ok()
+    }
+
+    pub fn text(&mut self) -> Option<String> {
+        let len = self.len()?;
+        String::from_utf8(self.take(len)?.to_vec()).ok()
+    }
+
+    pub fn option<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        if self.flag()? { read(self).map(Some) } else { Some(None) }
+    }
+
+    pub fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let len = self.len()?;
+        // The length is not trusted with memory: damage may have made it huge.
+        let mut items = Vec::new();
+        for _ in 0..len {
+            items.push(read(self)?);
+        }
+        Some(items)
+    }
+}
