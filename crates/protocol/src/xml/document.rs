@@ -173,6 +173,10 @@ fn is_forbidden(character: char) -> bool {
 
 /// The text of `&amp;`, `&#65;` and the like; entities of a document's own are not known here.
 pub fn resolve_reference(reference: &BytesRef<'_>) -> Option<String> {
+    // The library refuses the reference of NUL, which our own writer puts where a text holds one.
+    if matches!(&**reference, "#0" | "#x0") {
+        return Some("\0".to_owned());
+    }
     if let Some(character) = reference.resolve_char_ref().ok()? {
         return Some(character.to_string());
     }
