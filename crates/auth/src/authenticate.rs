@@ -20,7 +20,8 @@ use crate::{Account, Accounts, KeyLimit};
 /// (<https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key#specifying-the-date-header>).
 pub const SKEW_SECONDS_MAX: u64 = 15 * 60;
 
-/// From this version on an anonymous request is told how to authenticate; before, it is told nothing.
+/// From this version on a request without credentials, or with a token that does not hold, is told how to
+/// authenticate; before, it is told nothing.
 const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
 
 /// What is known of a request before its body is read. It holds signatures and keys of entities, so it cannot be
@@ -127,8 +128,9 @@ pub fn authenticate(
         let (scheme, credentials) =
             authorization.trim().split_once(' ').ok_or_else(malformed_authorization)?;
         if scheme.eq_ignore_ascii_case("bearer") {
-            let issuer = accounts.issuer().ok_or(ErrorCode::InvalidAuthenticationInfo)?;
-            Rights::Bearer(issuer.check(service, credentials.trim(), now)?)
+            let issuer = accounts.issuer().ok_or_else(|| not_believed(head.headers))?;
+            let access = issuer.check(service, credentials.trim(), now);
+            Rights::Bearer(access.map_err(|_| not_believed(head.headers))?)
         } else {
             check_shared_key(account, service, head, (scheme, credentials), now)?;
             Rights::Owner
@@ -161,16 +163,30 @@ fn check_shared_key(
     }
     let request =
         SignedRequest { method: head.method, path: head.path, query: head.query, headers: head.headers };
-    let verifies = |request: &SignedRequest<'_>| {
-        shared_key::string_to_sign(service, scheme, account.name(), request)
-            .is_some_and(|text| account.verifies(&text, signature))
-    };
-    if verifies(&request) {
+    let text_of =
+        |request: &SignedRequest<'_>| shared_key::string_to_sign(service, scheme, account.name(), request);
+    let text = text_of(&request);
+    if text.as_ref().is_some_and(|text| account.verifies(text, signature)) {
         return Ok(());
     }
-    match primary_path(head) {
-        Some(path) if verifies(&SignedRequest { path: &path, ..request }) => Ok(()),
-        _ => Err(failed()),
+    let primary = primary_path(head).and_then(|path| text_of(&SignedRequest { path: &path, ..request }));
+    if primary.is_some_and(|text| account.verifies(&text, signature)) {
+        return Ok(());
+    }
+    Err(mismatch(service, signature, text.as_deref()))
+}
+
+/// The signature is another one. Queues and blobs are told of what, as recorded; all of it came with the request.
+fn mismatch(service: StorageService, signature: &str, text: Option<&str>) -> ServiceError {
+    match (service, text) {
+        (StorageService::Queue | StorageService::Blob, Some(text)) => failed().with_detail(
+            "AuthenticationErrorDetail",
+            format!(
+                "The MAC signature found in the HTTP request '{signature}' is not the same as any computed signature. \
+                 Server used following string to sign: '{text}'."
+            ),
+        ),
+        (StorageService::Table, _) | (_, None) => failed(),
     }
 }
 
@@ -318,17 +334,24 @@ pub(crate) fn failed() -> ServiceError {
 }
 
 fn malformed_authorization() -> ServiceError {
-    ServiceError::with_message(
-        ErrorCode::InvalidAuthenticationInfo,
-        "Authentication information is not given in the correct format. Check the value of Authorization header.",
-    )
+    ErrorCode::MalformedAuthenticationInfo.into()
+}
+
+/// A bearer token that does not hold.
+fn not_believed(headers: &HeaderMap) -> ServiceError {
+    if is_challenged(headers) { ErrorCode::InvalidAuthenticationInfo.into() } else { failed() }
 }
 
 fn no_credentials(headers: &HeaderMap) -> ServiceError {
-    let version = headers.get("x-ms-version").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if version >= CHALLENGE_VERSION_MIN {
+    if is_challenged(headers) {
         ErrorCode::NoAuthenticationInformation.into()
     } else {
         ErrorCode::ResourceNotFound.into()
     }
+}
+
+/// Whether the version of a request knows challenges.
+fn is_challenged(headers: &HeaderMap) -> bool {
+    let version = headers.get("x-ms-version").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    version >= CHALLENGE_VERSION_MIN
 }

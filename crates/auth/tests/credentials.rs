@@ -86,7 +86,6 @@ fn malformed_authorization_headers_are_told_apart() {
         ("SharedKey acct", "InvalidAuthenticationInfo"),
         ("Basic YTpi", "InvalidAuthenticationInfo"),
         ("", "InvalidAuthenticationInfo"),
-        ("Bearer token", "InvalidAuthenticationInfo"),
         ("SharedKey acct:", "AuthenticationFailed"),
         ("SharedKey acct:!!!", "AuthenticationFailed"),
         ("SharedKey :AAAA", "AuthenticationFailed"),
@@ -107,6 +106,39 @@ fn anonymous_requests_are_challenged_from_2019_12_12_on() {
     ] {
         check(&Request::get("/acct/Tables").with_header("x-ms-version", version), expected);
     }
+}
+
+#[test]
+fn a_token_that_does_not_hold_is_challenged_from_2019_12_12_on() {
+    let bearer = Request::get("/acct/Tables").with_header("authorization", "Bearer token");
+    check(&bearer, "AuthenticationFailed");
+    for (version, expected) in [
+        ("2019-07-07", "AuthenticationFailed"),
+        ("2019-12-11", "AuthenticationFailed"),
+        ("2019-12-12", "InvalidAuthenticationInfo"),
+        ("2020-12-06", "InvalidAuthenticationInfo"),
+    ] {
+        check(&bearer.clone().with_header("x-ms-version", version), expected);
+    }
+}
+
+#[test]
+fn a_queue_is_told_what_was_to_be_signed_and_a_table_is_not() {
+    let detail = |service, path: &str| {
+        let request = Request { service, ..dated(path, now()) }
+            .with_header("x-ms-version", "2018-03-28")
+            .with_header("authorization", "SharedKey acct:AAAA");
+        let error = request.authenticate_telling().unwrap_err();
+        error.details.iter().map(|(name, text)| format!("{name}: {text}")).collect::<Vec<_>>()
+    };
+    let expected = format!(
+        "AuthenticationErrorDetail: The MAC signature found in the HTTP request 'AAAA' is not the same as any \
+         computed signature. Server used following string to sign: \
+         'GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:{}\nx-ms-version:2018-03-28\n/acct/acct/q'.",
+        now().to_rfc1123()
+    );
+    assert_eq!(detail(StorageService::Queue, "/acct/q"), [expected]);
+    assert!(detail(StorageService::Table, "/acct/q").is_empty());
 }
 
 #[test]

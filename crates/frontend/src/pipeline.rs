@@ -196,22 +196,29 @@ impl Pipeline {
         Ok(policies.and_then(|list| list.into_iter().find(|identifier| identifier.id == id)))
     }
 
-    /// What a browser may know of the answer; a request without `Origin` costs nothing here.
+    /// What a browser or a cache is told of the answer. Reads are answered with `Vary` as soon as there are rules.
     async fn cors_headers(
         &self,
         received: &Received<'_>,
         address: Option<&Address<'_>>,
     ) -> Option<CorsHeaders> {
-        let origin = received.headers.get(header::ORIGIN)?.to_str().ok()?;
-        if received.method == http::Method::OPTIONS {
+        let origin = received.headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+        let is_read = matches!(received.method, http::Method::GET | http::Method::HEAD);
+        if received.method == http::Method::OPTIONS || origin.is_none() && !is_read {
             return None;
         }
         let account = &address?.account;
         // Settings are looked up, and remembered, only for accounts that there are.
         self.accounts.current().get(account)?;
         let rules = self.service.cors_rules(account, received.origin.service).await.ok()?;
-        let matched = cors::match_rule(&rules, origin, received.method.as_str())?;
-        Some(CorsHeaders { allow_origin: matched.origin, expose_headers: matched.exposed_headers })
+        match origin.and_then(|origin| cors::match_rule(&rules, origin, received.method.as_str())) {
+            Some(matched) => Some(CorsHeaders::Allowed {
+                allow_origin: matched.origin,
+                expose_headers: matched.exposed_headers,
+            }),
+            None if is_read && !rules.is_empty() => Some(CorsHeaders::Varies),
+            None => None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 macro_rules! error_codes {
-    ($($code:ident = $message:literal,)+) => {
+    ($($code:ident $(as $wire:ident)? = $message:literal,)+) => {
         /// Every error code this server can answer.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the variants are the service's own words and carry their text")]
@@ -19,7 +19,7 @@ macro_rules! error_codes {
 
             /// The code as it is written on the wire.
             pub fn as_str(self) -> &'static str {
-                match self { $(ErrorCode::$code => stringify!($code),)+ }
+                match self { $(ErrorCode::$code => error_codes!(@wire $code $($wire)?),)+ }
             }
 
             /// The text that the service sends with this code unless the error says more.
@@ -28,8 +28,11 @@ macro_rules! error_codes {
             }
         }
     };
+    (@wire $code:ident) => { stringify!($code) };
+    (@wire $code:ident $wire:ident) => { stringify!($wire) };
 }
 
+// A code that the service answers with two statuses is two codes here, of one name on the wire.
 error_codes! {
     AccountNotFound = "The specified account does not exist.",
     AuthenticationFailed = "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.",
@@ -48,6 +51,7 @@ error_codes! {
     HostInformationNotPresent = "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line.",
     InternalError = "Server encountered an internal error. Please try again after some time.",
     InvalidAuthenticationInfo = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
+    MalformedAuthenticationInfo as InvalidAuthenticationInfo = "Authentication information is not given in the correct format. Check the value of Authorization header.",
     InvalidDuplicateRow = "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.",
     InvalidHeaderValue = "The value for one of the HTTP headers is not in the correct format.",
     InvalidHttpVerb = "The HTTP verb specified is invalid - it is not recognized by the server.",

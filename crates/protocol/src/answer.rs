@@ -6,13 +6,19 @@ use tavola_model::DateTime;
 use crate::reply::Reply;
 use crate::response::Response;
 
-/// What a browser is told about an answer to a cross-origin request.
+/// What an answer tells browsers and caches, where the service has CORS rules.
 #[derive(Clone, Debug)]
-pub struct CorsHeaders {
-    /// `*` or the origin that asked.
-    pub allow_origin: String,
-    /// Header names that scripts may read; `*` stands for all that are present.
-    pub expose_headers: Vec<String>,
+pub enum CorsHeaders {
+    /// A rule matches the request.
+    Allowed {
+        /// `*` or the origin that asked.
+        allow_origin: String,
+        /// Header names that scripts may read; `*` stands for all that are present.
+        expose_headers: Vec<String>,
+    },
+    /// No rule matches, or no origin asked, but another origin could get another answer: said on GET and HEAD only,
+    /// as recorded.
+    Varies,
 }
 
 /// What an anonymous client is told to bring. The tenant is the one that names no tenant.
@@ -47,28 +53,61 @@ pub(crate) fn finish(
         response.add("x-ms-version", reply.version.as_str());
     }
     response.add("Date", now.to_rfc1123());
-    if let Some(cors) = cors {
-        let exposed = exposed_headers(&response.headers, cors);
-        response.add("Access-Control-Allow-Origin", cors.allow_origin.as_str());
-        if !exposed.is_empty() {
-            response.add("Access-Control-Expose-Headers", exposed);
-        }
-        if cors.allow_origin != "*" {
-            response.add("Vary", "Origin");
+    match cors {
+        None => {}
+        Some(CorsHeaders::Varies) => response.add("Vary", "Origin"),
+        Some(CorsHeaders::Allowed { allow_origin, expose_headers }) => {
+            let exposed = exposed_headers(&response.headers, expose_headers);
+            response.add("Access-Control-Allow-Origin", allow_origin.as_str());
+            if !exposed.is_empty() {
+                response.add("Access-Control-Expose-Headers", exposed);
+            }
+            if allow_origin != "*" {
+                response.add("Vary", "Origin");
+            }
         }
     }
 }
 
 /// The names a script may read: those of the rule, with `*` spelled out.
-fn exposed_headers(headers: &[(&'static str, HeaderValue)], cors: &CorsHeaders) -> String {
-    if cors.expose_headers.iter().any(|name| name == "*") {
+fn exposed_headers(headers: &[(&'static str, HeaderValue)], expose: &[String]) -> String {
+    if expose.iter().any(|name| name == "*") {
         let present: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
         return format!("{},Content-Length,Transfer-Encoding", present.join(","));
     }
-    cors.expose_headers.join(",")
+    expose.join(",")
 }
 
 /// Text, request id and time, as every message carries them.
 pub(crate) fn full_message(message: &str, reply: &Reply, now: DateTime) -> String {
     format!("{message}\nRequestId:{}\nTime:{}", reply.request_id, now.to_text_7_digits())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderMap, Method, StatusCode};
+
+    #[test]
+    fn an_answer_varies_by_origin_unless_any_may_have_it() {
+        let check = |cors: Option<CorsHeaders>, expected: &[(&str, &str)]| {
+            let reply = Reply::of(&Method::GET, &HeaderMap::new(), None, "id".to_owned(), false);
+            let mut response = Response::empty(StatusCode::OK);
+            finish(&mut response, &reply, Sender::Gateway, cors.as_ref(), DateTime::MIN);
+            let of_cors = |(name, value): &(&'static str, HeaderValue)| {
+                let is_common = ["Server", "x-ms-request-id", "Date"].contains(name);
+                (!is_common).then(|| (*name, value.to_str().unwrap().to_owned()))
+            };
+            let told: Vec<_> = response.headers.iter().filter_map(of_cors).collect();
+            let told: Vec<_> = told.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            assert_eq!(told, expected);
+        };
+        let allowed = |origin: &str| {
+            Some(CorsHeaders::Allowed { allow_origin: origin.to_owned(), expose_headers: Vec::new() })
+        };
+        check(None, &[]);
+        check(Some(CorsHeaders::Varies), &[("Vary", "Origin")]);
+        check(allowed("*"), &[("Access-Control-Allow-Origin", "*")]);
+        check(allowed("http://a"), &[("Access-Control-Allow-Origin", "http://a"), ("Vary", "Origin")]);
+    }
 }

@@ -4,11 +4,14 @@
 //! case. What all services share is at the top; `table` and `queue` have the same steps (`route`, `decode`, `encode`)
 //! and never import from each other.
 
-mod account;
+pub mod account;
 mod answer;
+mod answer_in;
 mod encode;
+mod error_in;
 pub mod queue;
 mod reply;
+mod request;
 mod response;
 mod status;
 pub mod table;
@@ -17,8 +20,10 @@ mod xml;
 
 pub use account::AccountRoute;
 pub use answer::CorsHeaders;
+pub use answer_in::{Answer, AnswerCode, AnswerError, Refusal};
 pub use encode::encode;
 pub use reply::Reply;
+pub use request::Request;
 pub use response::Response;
 pub use status::status;
 pub use table::Form;

@@ -1,15 +1,7 @@
 //! The one place where an error code meets an HTTP status.
 
 use http::StatusCode;
-use tavola_model::{ErrorCode, ServiceError};
-
-/// The status of an error. One code has two: an `Authorization` header that cannot be read is a bad request,
-/// as its text says; one that is read and not believed is a challenge.
-pub fn error_status(error: &ServiceError) -> StatusCode {
-    let unreadable =
-        error.code == ErrorCode::InvalidAuthenticationInfo && error.message != error.code.message();
-    if unreadable { StatusCode::BAD_REQUEST } else { status(error.code) }
-}
+use tavola_model::ErrorCode;
 
 /// The status the service answers with this code.
 pub fn status(code: ErrorCode) -> StatusCode {
@@ -31,6 +23,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | InvalidValueType
         | InvalidXmlDocument
         | KeyValueTooLarge
+        | MalformedAuthenticationInfo
         | MetadataTooLarge
         | MissingRequiredHeader
         | MissingRequiredQueryParameter

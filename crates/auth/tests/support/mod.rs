@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, Method};
 use tavola_auth::{
     Account, Accounts, Caller, RequestHead, Scheme, SignedRequest, authenticate, sign_request,
 };
-use tavola_model::{Address, DateTime, ErrorCode, Query, StorageService};
+use tavola_model::{Address, DateTime, ErrorCode, Query, ServiceError, StorageService};
 
 pub const NOW: &str = "2026-06-01T12:00:00Z";
 pub const KEYS: &str = "acct:Zmlyc3Qga2V5:c2Vjb25kIGtleQ==";
@@ -75,6 +75,11 @@ impl Request {
     }
 
     pub fn authenticate(&self) -> Result<Caller, ErrorCode> {
+        self.authenticate_telling().map_err(|error| error.code)
+    }
+
+    /// The same with all that a refusal tells.
+    pub fn authenticate_telling(&self) -> Result<Caller, ServiceError> {
         let accounts = Accounts::new(vec![account(), Account::parse("other:b3RoZXI=").unwrap()]).unwrap();
         let address = Address::parse(&self.host, &self.path).ok_or(ErrorCode::InvalidUri)?;
         let query = Query::parse(&self.query).ok_or(ErrorCode::InvalidUri)?;
@@ -87,7 +92,7 @@ impl Request {
             secure: self.secure,
             peer: self.peer,
         };
-        authenticate(&accounts, self.service, &head, now()).map_err(|error| error.code)
+        authenticate(&accounts, self.service, &head, now())
     }
 
     pub fn outcome(&self) -> String {

@@ -129,7 +129,12 @@ fn message_ref(queue: QueueName, id: &str, query: &Query<'_>) -> Result<MessageR
 fn message_text(body: &[u8]) -> Result<String, ServiceError> {
     let mut root = xml::parse(body, "QueueMessage")?;
     let index = root.children.iter().position(|child| child.name == "MessageText");
-    let text = root.children.swap_remove(index.ok_or_else(xml::invalid)?).text;
+    let element = root.children.swap_remove(index.ok_or_else(xml::invalid)?);
+    // Markup that the client did not escape: whatever were kept of it, it would not be what was sent.
+    if !element.children.is_empty() {
+        return Err(xml::invalid());
+    }
+    let text = element.text;
     if text.len() > MESSAGE_BYTES_MAX {
         return Err(ServiceError::new(ErrorCode::RequestBodyTooLarge)
             .with_detail("MaxLimit", MESSAGE_BYTES_MAX.to_string()));
@@ -176,6 +181,10 @@ mod tests {
         );
         check_text("<Other/>", "InvalidXmlDocument 0 0 ");
         check_text("<QueueMessage/>", "InvalidXmlDocument 0 0 ");
+        for text in ["<a>important</a>", "before<a>inside</a>after", "<br/>"] {
+            let body = format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>");
+            check_text(&body, "InvalidXmlDocument 0 0 ");
+        }
         for body in ["", "x", "<QueueMessage>", "<QueueMessage></Other>", "<a><b></a></b>"] {
             let error = message_text(body.as_bytes()).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidXmlDocument, "{body}");

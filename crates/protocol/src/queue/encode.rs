@@ -8,7 +8,7 @@ use super::write::{self, CountPlace};
 use crate::answer::{CHALLENGE, Sender, full_message};
 use crate::reply::Reply;
 use crate::response::Response;
-use crate::status::error_status;
+use crate::status::status;
 use crate::version::ApiVersion;
 use crate::xml;
 
@@ -66,7 +66,7 @@ fn fetched(body: String) -> Response {
 /// Encodes a refusal.
 pub(crate) fn encode_error(reply: &Reply, error: &ServiceError, now: DateTime) -> Response {
     let body = write::error(error, &full_message(&error.message, reply, now));
-    let mut response = Response::empty(error_status(error)).with("Content-Type", "application/xml");
+    let mut response = Response::empty(status(error.code)).with("Content-Type", "application/xml");
     // Recorded without the header: the version is refused by whoever stands before the service.
     if reply.version.is_at_least(ApiVersion::ERROR_CODE_HEADER) && error.code != ErrorCode::InvalidHeaderValue
     {
@@ -83,6 +83,8 @@ pub(crate) fn sender_of(code: ErrorCode) -> Sender {
     match code {
         ErrorCode::InvalidHeaderValue
         | ErrorCode::AuthenticationFailed
+        | ErrorCode::InvalidAuthenticationInfo
+        | ErrorCode::MalformedAuthenticationInfo
         | ErrorCode::InvalidUri
         | ErrorCode::AuthorizationServiceMismatch => Sender::Gateway,
         _ => Sender::Service(&SERVER),
@@ -196,6 +198,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_gateway_refuses_names_neither_service_nor_version() {
+        for code in [ErrorCode::AuthenticationFailed, ErrorCode::InvalidAuthenticationInfo] {
+            let response = response(Method::GET, "2021-02-12", Err(code.into()));
+            assert_eq!(response.header("Server"), Some("Microsoft-HTTPAPI/2.0"));
+            assert_eq!(response.header("x-ms-version"), None);
+            let is_challenge = code == ErrorCode::InvalidAuthenticationInfo;
+            assert_eq!(response.header("WWW-Authenticate").is_some(), is_challenge);
+        }
+    }
+
+    #[test]
     fn errors_carry_their_code_and_details() {
         let error = ServiceError::new(ErrorCode::InvalidXmlDocument)
             .with_detail("LineNumber", "0")
@@ -211,6 +224,9 @@ mod tests {
         assert_eq!(response.header("Server"), SERVER.to_str().ok());
         let old = self::response(Method::PUT, "2016-05-31", Err(error.clone()));
         assert_eq!(old.header("x-ms-error-code"), None);
-        assert!(self::response(Method::HEAD, "2018-03-28", Err(error)).body.is_empty());
+        // The frontend keeps the body of a HEAD answer off the wire; its head is that of a GET, as recorded.
+        let head = self::response(Method::HEAD, "2018-03-28", Err(error));
+        assert_eq!(head.body, response.body);
+        assert_eq!(head.header("x-ms-error-code"), Some("InvalidXmlDocument"));
     }
 }

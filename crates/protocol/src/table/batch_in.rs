@@ -234,6 +234,9 @@ mod tests {
         assert!(matches!(parse(TYPE, b"").unwrap(), Batch::Empty));
         assert!(matches!(parse(TYPE, b"--other\r\n\r\n--other--").unwrap(), Batch::Empty));
         assert!(matches!(parse(TYPE, b"--batch_1--").unwrap(), Batch::Empty));
+        for dashes in ["-", "--", "----", "--------\r\n--------"] {
+            assert!(matches!(parse(TYPE, dashes.as_bytes()).unwrap(), Batch::Empty), "{dashes}");
+        }
     }
 
     #[test]

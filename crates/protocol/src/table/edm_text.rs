@@ -93,7 +93,8 @@ fn parse_double(text: &str) -> Option<f64> {
 pub fn write_double(number: f64, out: &mut Vec<u8>) {
     debug_assert!(number.is_finite());
     if number == 0.0 {
-        out.push(b'0');
+        // "R" alone would lose the sign; the XML and JSON writers of the service's platform keep it.
+        out.extend_from_slice(if number.is_sign_negative() { b"-0" } else { b"0" });
         return;
     }
     let mut buffer = zmij::Buffer::new();
@@ -198,7 +199,8 @@ mod tests {
         check(1e15, "1E+15");
         check(123_456_789_012_345.0, "123456789012345");
         check(-0.5, "-0.5");
-        check(-0.0, "0");
+        check(0.0, "0");
+        check(-0.0, "-0");
         check(0.1 + 0.2, "0.30000000000000004");
     }
 

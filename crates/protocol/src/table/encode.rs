@@ -15,7 +15,7 @@ use super::{atom_out, error_body, json_out, link, token};
 use crate::answer::{CHALLENGE, Sender, full_message};
 use crate::reply::Reply;
 use crate::response::Response;
-use crate::status::{error_status, status};
+use crate::status::status;
 use crate::version::ApiVersion;
 use crate::xml;
 
@@ -253,7 +253,7 @@ fn encode_single_error(
     now: DateTime,
 ) -> Response {
     let message = full_message(&error.message, reply, now);
-    let response = Response::empty(error_status(error));
+    let response = Response::empty(status(error.code));
     if error.code == ErrorCode::InvalidHeaderValue {
         let response = response.with("Content-Type", "application/xml");
         return Response { body: error_body::bad_version(&message), ..response };
@@ -292,6 +292,7 @@ pub(crate) fn sender_of(form: &Form, code: ErrorCode) -> Sender {
             ErrorCode::AuthenticationFailed
                 | ErrorCode::InvalidAuthenticationInfo
                 | ErrorCode::InvalidHeaderValue
+                | ErrorCode::MalformedAuthenticationInfo
                 | ErrorCode::InvalidQueryParameterValue
                 | ErrorCode::InvalidUri
         );

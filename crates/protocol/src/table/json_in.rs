@@ -232,6 +232,7 @@ mod tests {
         check(r#"{"a":"1","a@odata.type":"Edm.Int64"}"#, "a=Int64(1)");
         check(r#"{"a@odata.type":"Edm.Double","a":5}"#, "a=Double(5.0)");
         check(r#"{"a@odata.type":"Edm.Double","a":"NaN"}"#, "a=Double(NaN)");
+        check(r#"{"a":-0.0,"b":"-0","b@odata.type":"Edm.Double"}"#, "a=Double(-0.0) b=Double(-0.0)");
         check(r#"{"a@odata.type":"Edm.Int32","a":"12345"}"#, "a=Int32(12345)");
         check(r#"{"a@odata.type":"Edm.Boolean","a":"False"}"#, "a=Boolean(false)");
         check(r#"{"a@odata.type":"Edm.Binary","a":"AQI="}"#, "a=Binary([1, 2])");

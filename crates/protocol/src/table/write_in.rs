@@ -50,7 +50,11 @@ pub fn decode_write(route: TableRoute, headers: &HeaderMap, body: &[u8]) -> Resu
             }
         }
         TableRoute::DeleteEntity(table, key) => {
-            let condition = condition(headers, "DELETE")?.ok_or(ErrorCode::MissingRequiredHeader)?;
+            let missing = match headers.get(header::IF_MATCH) {
+                Some(_) => ErrorCode::InvalidInput,
+                None => ErrorCode::MissingRequiredHeader,
+            };
+            let condition = condition(headers, "DELETE")?.ok_or(missing)?;
             (table, key, EntityChange::Delete(condition))
         }
         _ => return Err(ErrorCode::MethodNotAllowed.into()),
@@ -58,8 +62,9 @@ pub fn decode_write(route: TableRoute, headers: &HeaderMap, body: &[u8]) -> Resu
     Ok(Decoded::Write(table, EntityWrite { key, change }))
 }
 
+/// The condition of a write; an empty `If-Match` is none, as recorded in batches.
 fn condition(headers: &HeaderMap, verb: &str) -> Result<Option<EtagCondition>, ServiceError> {
-    let if_match = headers.get(header::IF_MATCH);
+    let if_match = headers.get(header::IF_MATCH).filter(|value| !value.as_bytes().trim_ascii().is_empty());
     if headers.contains_key(header::IF_NONE_MATCH) {
         let message = match if_match {
             Some(_) => {
@@ -107,5 +112,50 @@ fn entity_body(headers: &HeaderMap, body: &[u8], keys: KeysIn) -> Result<EntityB
     match body_format(headers, body)? {
         BodyFormat::Json => json_in::entity(body, keys),
         BodyFormat::Atom => atom_in::entity(body, keys),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tavola_model::{EntityKey, Key};
+
+    fn check(verb: &str, if_match: Option<&str>, expected: &str) {
+        let table = TableName::parse("table").unwrap();
+        let key = EntityKey { partition: Key::parse("p").unwrap(), row: Key::parse("r").unwrap() };
+        let route = match verb {
+            "PUT" => TableRoute::PutEntity(table, key),
+            "MERGE" => TableRoute::MergeEntity(table, key),
+            _ => TableRoute::DeleteEntity(table, key),
+        };
+        let mut headers = HeaderMap::new();
+        if let Some(value) = if_match {
+            headers.insert(header::IF_MATCH, value.parse().unwrap());
+        }
+        let shown = match decode_write(route, &headers, b"{}") {
+            Ok(Decoded::Write(_, write)) => match write.change {
+                EntityChange::Insert(_) => "Insert".to_owned(),
+                EntityChange::InsertOrReplace(_) => "InsertOrReplace".to_owned(),
+                EntityChange::InsertOrMerge(_) => "InsertOrMerge".to_owned(),
+                EntityChange::Update(_, condition) => format!("Update {condition:?}"),
+                EntityChange::Merge(_, condition) => format!("Merge {condition:?}"),
+                EntityChange::Delete(condition) => format!("Delete {condition:?}"),
+            },
+            Ok(Decoded::Refused(_, error)) | Err(error) => error.code.as_str().to_owned(),
+        };
+        assert_eq!(shown, expected, "{verb} {if_match:?}");
+    }
+
+    #[test]
+    fn an_empty_condition_is_none() {
+        for empty in [None, Some(""), Some(" ")] {
+            check("PUT", empty, "InsertOrReplace");
+            check("MERGE", empty, "InsertOrMerge");
+        }
+        check("PUT", Some("*"), "Update Any");
+        check("MERGE", Some("*"), "Merge Any");
+        check("DELETE", Some("*"), "Delete Any");
+        check("DELETE", None, "MissingRequiredHeader");
+        check("DELETE", Some(""), "InvalidInput");
     }
 }

@@ -5,7 +5,7 @@ use tavola_model::{
 };
 
 use super::PROLOGUE;
-use super::document::{Element, escape, invalid, invalid_element, parse};
+use super::document::{Element, escape, invalid, invalid_element, parse, read_answer};
 
 /// Reads the body of Set ACL, with the permission letters of its service; an empty body is an empty list.
 pub fn parse_acl(body: &[u8], letters: &str) -> Result<Vec<SignedIdentifier>, ServiceError> {
@@ -18,6 +18,22 @@ pub fn parse_acl(body: &[u8], letters: &str) -> Result<Vec<SignedIdentifier>, Se
         return Err(invalid());
     }
     root.children.iter().map(|element| identifier(element, letters)).collect()
+}
+
+/// Reads the answer of Get ACL, whatever letters and dates it holds; `None` if it is no list of identifiers.
+pub fn read_acl(text: &str) -> Option<Vec<SignedIdentifier>> {
+    let root = read_answer(text).filter(|root| root.name == "SignedIdentifiers")?;
+    root.children.iter().map(read_identifier).collect()
+}
+
+fn read_identifier(element: &Element) -> Option<SignedIdentifier> {
+    let policy = element.child("AccessPolicy").map(|policy| AccessPolicy {
+        start: policy.child_text("Start").and_then(DateTime::parse),
+        expiry: policy.child_text("Expiry").and_then(DateTime::parse),
+        permission: policy.child_text("Permission").filter(|text| !text.is_empty()).map(str::to_owned),
+    });
+    let policy = policy.filter(|policy| *policy != AccessPolicy::default());
+    Some(SignedIdentifier { id: element.child_text("Id")?.to_owned(), policy })
 }
 
 /// Writes the body of Get ACL.

@@ -4,8 +4,21 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesRef, Event};
 use tavola_model::{ErrorCode, ServiceError};
 
-const ELEMENTS_MAX: usize = 512;
 const NESTING_MAX: usize = 8;
+
+/// How a document is read.
+#[derive(Clone, Copy)]
+struct Rules {
+    /// How many elements it may have.
+    elements_max: usize,
+    /// Whether it may hold references to characters that XML 1.0 does not have.
+    any_character: bool,
+}
+
+/// What a client sends: small and exact.
+const REQUEST: Rules = Rules { elements_max: 512, any_character: false };
+/// What a service answers: as long as the caller was willing to read.
+const ANSWER: Rules = Rules { elements_max: usize::MAX, any_character: true };
 
 /// An element with its children or its text.
 #[derive(Debug, Default)]
@@ -96,11 +109,17 @@ pub fn parse(body: &[u8], root: &str) -> Result<Element, ServiceError> {
     let text = text.trim_start_matches('\u{FEFF}');
     let mut reader = Reader::from_str(text);
     let mut cursor = Cursor::new(text);
-    match parse_elements(&mut reader, &mut cursor) {
+    match parse_elements(&mut reader, &mut cursor, REQUEST) {
         Ok(Some(element)) if element.name == root => Ok(element),
         Ok(_) => Err(invalid()),
         Err(Malformed { offset }) => Err(invalid_at(cursor.at(offset), "Error parsing Xml content")),
     }
+}
+
+/// Reads a document that a service has sent; `None` if it is none.
+pub fn read_answer(text: &str) -> Option<Element> {
+    let text = text.trim_start_matches('\u{FEFF}');
+    parse_elements(&mut Reader::from_str(text), &mut Cursor::new(text), ANSWER).ok().flatten()
 }
 
 /// The text is no XML from this offset on.
@@ -109,7 +128,11 @@ struct Malformed {
 }
 
 /// The only element of the document, or `None` if there is another number of them.
-fn parse_elements(reader: &mut Reader<&[u8]>, cursor: &mut Cursor<'_>) -> Result<Option<Element>, Malformed> {
+fn parse_elements(
+    reader: &mut Reader<&[u8]>,
+    cursor: &mut Cursor<'_>,
+    rules: Rules,
+) -> Result<Option<Element>, Malformed> {
     let mut open: Vec<Element> = vec![Element::default()];
     let mut count = 0;
     loop {
@@ -118,7 +141,8 @@ fn parse_elements(reader: &mut Reader<&[u8]>, cursor: &mut Cursor<'_>) -> Result
         let event = reader.read_event();
         let event = event.map_err(|_| Malformed { offset: position(reader.error_position()) })?;
         let end = position(reader.buffer_position());
-        if let Some(forbidden) = cursor.text.get(start..end).unwrap_or_default().find(is_forbidden) {
+        let piece = cursor.text.get(start..end).unwrap_or_default();
+        if let Some(forbidden) = piece.find(is_forbidden).filter(|_| !rules.any_character) {
             return Err(Malformed { offset: start + forbidden });
         }
         let innermost = open.last_mut().ok_or_else(malformed)?;
@@ -141,7 +165,7 @@ fn parse_elements(reader: &mut Reader<&[u8]>, cursor: &mut Cursor<'_>) -> Result
             Event::CData(text) => innermost.text.push_str(&text.xml10_content()),
             Event::GeneralRef(reference) => {
                 let piece = resolve_reference(&reference).ok_or_else(malformed)?;
-                if piece.contains(is_forbidden) {
+                if !rules.any_character && piece.contains(is_forbidden) {
                     return Err(malformed());
                 }
                 innermost.text.push_str(&piece);
@@ -151,7 +175,7 @@ fn parse_elements(reader: &mut Reader<&[u8]>, cursor: &mut Cursor<'_>) -> Result
             Event::Eof => return Err(malformed()),
             Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
         }
-        if count > ELEMENTS_MAX || open.len() > NESTING_MAX {
+        if count > rules.elements_max || open.len() > NESTING_MAX {
             return Err(malformed());
         }
     }
@@ -164,7 +188,7 @@ fn position(offset: u64) -> usize {
 }
 
 /// Characters that XML 1.0 cannot hold in any form.
-fn is_forbidden(character: char) -> bool {
+pub fn is_forbidden(character: char) -> bool {
     matches!(
         character,
         '\u{0}'..='\u{8}' | '\u{B}' | '\u{C}' | '\u{E}'..='\u{1F}' | '\u{FFFE}' | '\u{FFFF}'
@@ -173,6 +197,10 @@ fn is_forbidden(character: char) -> bool {
 
 /// The text of `&amp;`, `&#65;` and the like; entities of a document's own are not known here.
 pub fn resolve_reference(reference: &BytesRef<'_>) -> Option<String> {
+    // The library refuses the reference of NUL, which our own writer puts where a text holds one.
+    if matches!(&**reference, "#0" | "#x0") {
+        return Some("\0".to_owned());
+    }
     if let Some(character) = reference.resolve_char_ref().ok()? {
         return Some(character.to_string());
     }

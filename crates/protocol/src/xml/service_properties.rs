@@ -6,7 +6,7 @@ use tavola_model::{
 };
 
 use super::PROLOGUE;
-use super::document::{Element, escape, invalid, invalid_element, parse};
+use super::document::{Element, escape, invalid, invalid_element, parse, read_answer};
 
 /// Reads the body of Set Service Properties: any of the top elements, each with children in any order.
 pub fn parse_service_properties(body: &[u8]) -> Result<ServicePropertiesPatch, ServiceError> {
@@ -26,11 +26,53 @@ pub fn parse_service_properties(body: &[u8]) -> Result<ServicePropertiesPatch, S
     Ok(patch)
 }
 
+/// Reads the answer of Get Service Properties; `None` if it is none. What it leaves out, or has in a form that this
+/// version does not know, is left out.
+pub fn read_service_properties(text: &str) -> Option<ServicePropertiesPatch> {
+    let root = read_answer(text).filter(|root| root.name == "StorageServiceProperties")?;
+    let first = |name: &str| root.child(name);
+    Some(ServicePropertiesPatch {
+        logging: first("Logging").and_then(|element| logging(element).ok()),
+        hour_metrics: first("HourMetrics")
+            .or_else(|| first("Metrics"))
+            .and_then(|element| metrics(element).ok()),
+        minute_metrics: first("MinuteMetrics").and_then(|element| metrics(element).ok()),
+        cors: first("Cors")
+            .and_then(|element| element.children.iter().map(cors_rule).collect::<Result<_, _>>().ok()),
+    })
+}
+
 /// Writes the body of Get Service Properties.
 pub fn write_service_properties(properties: &ServiceProperties) -> String {
-    let mut out = PROLOGUE.to_owned();
-    out.push_str("<StorageServiceProperties>");
-    let logging = &properties.logging;
+    let mut out = format!("{PROLOGUE}<StorageServiceProperties>");
+    write_logging(&properties.logging, &mut out);
+    write_metrics("HourMetrics", &properties.hour_metrics, &mut out);
+    write_metrics("MinuteMetrics", &properties.minute_metrics, &mut out);
+    write_cors(&properties.cors, &mut out);
+    out.push_str("</StorageServiceProperties>");
+    out
+}
+
+/// Writes the body of Set Service Properties: what is given, and no byte order mark.
+pub fn write_service_properties_patch(patch: &ServicePropertiesPatch) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceProperties>");
+    if let Some(logging) = &patch.logging {
+        write_logging(logging, &mut out);
+    }
+    if let Some(metrics) = &patch.hour_metrics {
+        write_metrics("HourMetrics", metrics, &mut out);
+    }
+    if let Some(metrics) = &patch.minute_metrics {
+        write_metrics("MinuteMetrics", metrics, &mut out);
+    }
+    if let Some(rules) = &patch.cors {
+        write_cors(rules, &mut out);
+    }
+    out.push_str("</StorageServiceProperties>");
+    out
+}
+
+fn write_logging(logging: &Logging, out: &mut String) {
     out.push_str(&format!(
         "<Logging><Version>{}</Version><Read>{}</Read><Write>{}</Write><Delete>{}</Delete>",
         escaped(&logging.version),
@@ -38,19 +80,18 @@ pub fn write_service_properties(properties: &ServiceProperties) -> String {
         logging.write,
         logging.delete
     ));
-    write_retention(logging.retention, &mut out);
+    write_retention(logging.retention, out);
     out.push_str("</Logging>");
-    write_metrics("HourMetrics", &properties.hour_metrics, &mut out);
-    write_metrics("MinuteMetrics", &properties.minute_metrics, &mut out);
-    if properties.cors.is_empty() {
+}
+
+fn write_cors(rules: &[CorsRule], out: &mut String) {
+    if rules.is_empty() {
         out.push_str("<Cors />");
     } else {
         out.push_str("<Cors>");
-        properties.cors.iter().for_each(|rule| write_cors_rule(rule, &mut out));
+        rules.iter().for_each(|rule| write_cors_rule(rule, out));
         out.push_str("</Cors>");
     }
-    out.push_str("</StorageServiceProperties>");
-    out
 }
 
 /// Writes the body of Get Service Stats.

@@ -72,9 +72,13 @@ fn authorizations() -> Vec<Case> {
         failed(authorized("a signature that is no base64", "SharedKeyLite devstoreaccount1:***")),
         failed(authorized("the signature of nothing", "SharedKey devstoreaccount1:AAAA")),
         failed(authorized("a signature of another account", "SharedKey other:AAAA")),
-        authorized("a token that no one issued", "Bearer abc")
-            .refused(401, "InvalidAuthenticationInfo")
-            .saying(CHALLENGED),
+        failed(authorized("a token that no one issued, at an old version", "Bearer abc")),
+        case(
+            "a token that no one issued",
+            Send::AuthorizedBy(get("/Tables").with_header("x-ms-version", "2020-12-06"), "Bearer abc"),
+        )
+        .refused(401, "InvalidAuthenticationInfo")
+        .saying(CHALLENGED),
         failed(case("another key", other(Scheme::SharedKey))),
         failed(case("another key, signed in short", other(Scheme::SharedKeyLite))),
         failed(case("a path changed after signing", altered(get(target), "RowKey='1'", "RowKey='2'"))),

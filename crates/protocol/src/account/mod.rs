@@ -1,5 +1,14 @@
 //! What every service of an account answers alike: its properties, its statistics, a browser's preflight request.
-//! Each service finds these routes among its own and hands them here.
+//! Each service finds these routes among its own and hands them here. A client's half is in `request_out` and
+//! `answer_in`; preflight requests are sent by browsers only.
+
+mod answer_in;
+mod request_out;
+
+pub use answer_in::{
+    GeoReplication, service_properties_fetched, service_properties_set, service_stats_fetched,
+};
+pub use request_out::{get_service_properties, get_service_stats, set_service_properties};
 
 use http::{HeaderMap, StatusCode};
 use tavola_model::{
