@@ -40,3 +40,25 @@ pub fn errors_table() -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The part of a document between its markers, which `cargo xtask docs --write` renews.
+    fn check(document: &str, part: &str, printed: &str) {
+        let path = format!("{}/../../docs/{document}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let (_, rest) = text.split_once(&format!("<!-- {part}:begin -->\n")).expect("its first marker");
+        let (written, _) = rest.split_once(&format!("<!-- {part}:end -->")).expect("its last marker");
+        let differs = written.lines().zip(printed.lines()).find(|(written, printed)| written != printed);
+        assert!(differs.is_none(), "docs/{document}: run `cargo xtask docs --write`: {differs:?}");
+        assert_eq!(written, printed, "docs/{document}: run `cargo xtask docs --write`");
+    }
+
+    #[test]
+    fn the_documents_have_every_setting_and_every_error_code() {
+        check("settings.md", "settings", &settings_table());
+        check("errors.md", "errors", &errors_table());
+    }
+}
