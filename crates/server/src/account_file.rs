@@ -61,11 +61,6 @@ impl AccountFile {
         self.keys.iter().map(|(name, keys)| (name.as_str(), keys.len()))
     }
 
-    /// The first key of an account.
-    pub fn first_key(&self, name: &str) -> Option<&str> {
-        self.keys.get(name)?.first().map(String::as_str)
-    }
-
     /// Adds an account.
     pub fn add(&mut self, name: &str, key: String) -> anyhow::Result<()> {
         if self.keys.contains_key(name) {
@@ -143,12 +138,23 @@ mod tests {
             AccountFile::change(path, |file| file.rotate("mine", key.into())).unwrap();
         }
         assert_eq!(names(path), [("mine".to_owned(), 2)]);
-        assert_eq!(AccountFile::read(path).unwrap().first_key("mine"), Some("dGhpcmQ="));
+        assert_eq!(AccountFile::read(path).unwrap().keys["mine"][0], "dGhpcmQ=");
         let mode = std::fs::metadata(path.join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, OWNER_ONLY);
         AccountFile::change(path, |file| file.remove("mine")).unwrap();
         assert!(AccountFile::change(path, |file| file.remove("mine")).is_err());
         assert_eq!(names(path), []);
+    }
+
+    #[test]
+    fn the_file_keeps_its_form() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let written = "{\n  \"accounts\": {\n    \"mine\": [\n      \"eA==\",\n      \"eQ==\"\n    ]\n  },\n  \"version\": 1\n}\n";
+        AccountFile::change(path, |file| file.add("mine", "eQ==".into())).unwrap();
+        AccountFile::change(path, |file| file.rotate("mine", "eA==".into())).unwrap();
+        assert_eq!(std::fs::read_to_string(path.join(FILE)).unwrap(), written);
+        assert_eq!(AccountFile::parse(written).unwrap().keys["mine"], ["eA==", "eQ=="]);
     }
 
     #[test]

@@ -2,14 +2,21 @@
 
 use tavola_model::ErrorCode;
 
-use crate::settings::{SETTINGS, SWITCH, file_key, variable};
+use crate::settings::{SWITCH, file_key, settings, variable};
 
-/// The table of `docs/settings.md`.
+/// The tables of `docs/settings.md`, one for each heading.
 pub fn settings_table() -> String {
-    let mut out = String::from(
-        "| flag | environment | `tavola.toml` | default | what it does |\n|---|---|---|---|---|\n",
-    );
-    for setting in SETTINGS {
+    let mut out = String::new();
+    let mut heading = "";
+    for setting in settings() {
+        if setting.heading != heading {
+            heading = setting.heading;
+            let blank = if out.is_empty() { "" } else { "\n" };
+            out.push_str(&format!("{blank}## {heading}\n\n"));
+            out.push_str(
+                "| flag | environment | `tavola.toml` | default | what it does |\n|---|---|---|---|---|\n",
+            );
+        }
         let flag = if setting.value == SWITCH {
             format!("--{}", setting.name)
         } else {

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::accounts::AccountSource;
+use crate::accounts::{AccountSource, development_note};
 use crate::banner::{Banner, Endpoint};
 use crate::control::{self, Controlled};
 use crate::files;
@@ -103,6 +103,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         accounts: &accounts.current(),
         kept_in: store.place(&folder.path),
         ephemeral: folder.temporary.is_some() && store.is_local(),
+        development: development_note(&accounts.current()),
         servers: joined.as_ref().map(Joined::text),
         seconds: started.elapsed().as_secs_f64(),
     };

@@ -173,9 +173,10 @@ fn format_1_is_read_as_it_was_first_written() {
         // And written again, it is the same to the byte.
         let again = tempfile::tempdir().unwrap();
         export_to(&engine, again.path()).await.unwrap();
-        for space in manifest.spaces.keys() {
-            let read = |folder: &Path| std::fs::read(folder.join(super::file::name_of(*space))).unwrap();
-            assert!(read(again.path()) == read(&folder), "{space}");
+        let spaces = manifest.spaces.keys().map(|space| super::file::name_of(*space));
+        for name in spaces.chain(["FORMAT".to_owned(), "manifest.json".to_owned()]) {
+            let read = |folder: &Path| std::fs::read(folder.join(&name)).unwrap();
+            assert!(read(again.path()) == read(&folder), "{name}");
         }
     });
 }
