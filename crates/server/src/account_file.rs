@@ -32,7 +32,7 @@ impl AccountFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        Self::parse(&text).with_context(|| format!("cannot understand {}", path.display()))
+        Self::parse(&text).with_context(|| format!("cannot parse {}", path.display()))
     }
 
     /// Changes the file as a whole.
@@ -70,7 +70,7 @@ impl AccountFile {
         Ok(())
     }
 
-    /// Puts a new first key in place; the old first one stays valid as the second until the next rotation.
+    /// Sets a new first key; the old first one stays valid as the second until the next rotation.
     pub fn rotate(&mut self, name: &str, key: String) -> anyhow::Result<()> {
         let keys = self
             .keys

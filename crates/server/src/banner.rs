@@ -42,8 +42,8 @@ pub struct Banner<'a> {
     pub endpoints: Vec<Endpoint>,
     /// Its accounts.
     pub accounts: &'a Accounts,
-    /// Where it keeps everything.
-    pub kept_in: String,
+    /// Where its rows are.
+    pub location: String,
     /// Whether that goes away with it.
     pub ephemeral: bool,
     /// What there is to say about the development account.
@@ -65,7 +65,7 @@ impl Banner<'_> {
             }
         }
         let kept = if self.ephemeral { " (removed at exit)" } else { "" };
-        out.push_str(&format!("  data     {}{kept}\n", self.kept_in));
+        out.push_str(&format!("  data     {}{kept}\n", self.location));
         if let Some(note) = self.development {
             out.push_str(&format!("  development account: {note}\n"));
         }

@@ -77,7 +77,7 @@ async fn answer(stream: UnixStream, controlled: Arc<Controlled>) {
         _ => "error unknown command\n".to_owned(),
     };
     if let Err(error) = writer.write_all(reply.as_bytes()).await {
-        tracing::warn!(%error, "control answer was not sent");
+        tracing::warn!(%error, "cannot send the answer to a control command");
     }
 }
 

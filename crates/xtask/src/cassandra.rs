@@ -54,8 +54,8 @@ const OPENS: [&str; 14] = [
 #[derive(Clone, Debug)]
 pub struct Kind {
     pub care: Care,
-    /// Folder with `node.pem`, the key and certificate of the nodes, and `clients.pem`, the certificates of those whom
-    /// they believe. Connections may then be encrypted, and whoever does so shows a certificate.
+    /// Folder with `node.pem`, the key and certificate of the nodes, and `clients.pem`, the certificates of clients
+    /// that they trust. Connections may then be encrypted, and a client that encrypts shows a certificate.
     pub certificates: Option<PathBuf>,
 }
 
@@ -195,11 +195,11 @@ fn install() -> Result<(), String> {
 fn java() -> Result<PathBuf, String> {
     let from_home = |home: &str| std::env::var_os(home).map(|home| Path::new(&home).join("bin/java"));
     let installed = ["/usr/lib/jvm/java-17-openjdk-amd64", "/usr/lib/jvm/java-17-openjdk-arm64"];
-    let places = [from_home("JAVA17_HOME"), from_home("JAVA_HOME"), Some("java".into())]
+    let candidates = [from_home("JAVA17_HOME"), from_home("JAVA_HOME"), Some("java".into())]
         .into_iter()
         .flatten()
         .chain(installed.iter().map(|folder| Path::new(folder).join("bin/java")));
-    for java in places {
+    for java in candidates {
         let version = run(process::Command::new(&java).arg("-version"));
         if version.is_ok_and(|finished| finished.output.contains("version \"17")) {
             return Ok(java);

@@ -65,15 +65,15 @@ pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let keyspace = format!("steps_{}", since.as_millis());
     let copies = format!("datacenter1={}", nodes.split(',').count());
-    let place = ["--cql-nodes", nodes, "--cql-keyspace", &keyspace].map(str::to_owned);
+    let keyspace = ["--cql-nodes", nodes, "--cql-keyspace", &keyspace].map(str::to_owned);
     let mut init = Command::new(server_binary());
-    init.args(["cluster", "init"]).args(&place).args(["--copies", &copies, "--lease-ms", "50"]);
+    init.args(["cluster", "init"]).args(&keyspace).args(["--copies", &copies, "--lease-ms", "50"]);
     run(&mut init)?.check()?;
     let engine = ["--engine", "cql"].map(str::to_owned);
-    Ok(engine.into_iter().chain(place).collect())
+    Ok(engine.into_iter().chain(keyspace).collect())
 }
 
-/// The contract, several servers at once, moving house and encrypted connections, all on one node.
+/// The contract, several servers at once, moving data and encrypted connections, all on one node.
 fn conformance(select: &Select) -> Outcome {
     const TESTS: [&str; 6] =
         ["conformance", "servers", "members", "moving_cluster", "affinity", "cluster_large"];
@@ -121,7 +121,7 @@ fn tests(select: &Select, names: &[&str], nodes: &str, certificates: Option<&Pat
     Ok(tally)
 }
 
-/// Fresh certificates in a folder: those of a node for an address, of a client that it believes, and of a stranger.
+/// Fresh certificates in a folder: those of a node for an address, of a client that it trusts, and of one that it does not.
 fn certificates(node_address: &str) -> Result<PathBuf, String> {
     let io = |error: std::io::Error| format!("cannot make certificates ({error})");
     let folder = root().join("target/cassandra/certificates");

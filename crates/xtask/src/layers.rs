@@ -52,7 +52,7 @@ fn layers_of(document: &str) -> BTreeMap<String, Layer> {
     rows.collect()
 }
 
-/// Every dependency on a crate of ours is lower. What tests alone use is not looked at.
+/// Every dependency on a crate of ours is lower. Dependencies of tests are not checked.
 fn check_crate(
     name: &str,
     layer: Layer,

@@ -143,8 +143,8 @@ fn measure(
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..connections)
             .map(|number| {
-                let place = usize::try_from(number).unwrap_or(0) % servers.len();
-                let (server, stop, failed) = (&servers[place], &stop, &failed);
+                let index = usize::try_from(number).unwrap_or(0) % servers.len();
+                let (server, stop, failed) = (&servers[index], &stop, &failed);
                 scope.spawn(move || repeat(server, table, work, (number, fill), stop, failed))
             })
             .collect();
