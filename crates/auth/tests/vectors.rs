@@ -9,11 +9,15 @@ use serde_json::Value;
 use tavola_auth::{Account, Accounts, RequestHead, Scheme, SignedRequest, authenticate, sign_request};
 use tavola_model::{Address, DateTime, Query, StorageService};
 
-/// The vectors of a file, or none with a word on standard error; in CI they must be there.
+/// The vectors of a file, or none with a word on standard error; with `TAVOLA_REQUIRE_ALL` they must be there.
 fn vectors(file: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/protocol").join(file);
     let Ok(text) = std::fs::read_to_string(&path) else {
-        assert!(std::env::var_os("CI").is_none(), "vectors are missing (path={})", path.display());
+        assert!(
+            std::env::var_os("TAVOLA_REQUIRE_ALL").is_none(),
+            "vectors are missing (path={})",
+            path.display()
+        );
         eprintln!("not checked: vectors are missing (path={})", path.display());
         return Vec::new();
     };

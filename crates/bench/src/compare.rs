@@ -30,12 +30,12 @@ pub fn take_turns(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> Result
         contestants.iter().map(|one| one.process_id.and_then(Pause::of)).collect();
     for round in 0..rounds {
         for turn in 0..contestants.len() {
-            let place = (round + turn) % contestants.len();
-            let one = &mut contestants[place];
-            held[place] = None;
+            let index = (round + turn) % contestants.len();
+            let one = &mut contestants[index];
+            held[index] = None;
             let measured = (one.round)().map_err(|error| format!("{}: {error}", one.name))?;
-            held[place] = one.process_id.and_then(Pause::of);
-            series[place].rounds.push(measured);
+            held[index] = one.process_id.and_then(Pause::of);
+            series[index].rounds.push(measured);
         }
     }
     Ok(series)

@@ -19,7 +19,7 @@ pub struct Connection {
     buffer: BytesMut,
 }
 
-/// An answer; its parts are places in the bytes received.
+/// An answer; its parts are offsets in the bytes received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status.
@@ -70,7 +70,7 @@ impl Connection {
         // A batch that failed answers with the one operation that did.
         let body = self.bytes(answer.body.clone());
         let inner = body.windows(INNER.len()).position(|window| window == INNER);
-        inner.is_some_and(|place| body.get(place + INNER.len()) == Some(&b'2'))
+        inner.is_some_and(|offset| body.get(offset + INNER.len()) == Some(&b'2'))
     }
 
     /// A header of the last answer.
@@ -104,17 +104,17 @@ fn parse_answer(bytes: &[u8]) -> io::Result<Option<Answer>> {
     Ok(body_end.map(|end| Answer { status, head: 0..head_len, body: head_len..end }))
 }
 
-/// Where the chunks that start at `place` end, once the last one is there.
-fn chunks_end(bytes: &[u8], mut place: usize) -> io::Result<Option<usize>> {
+/// Where the chunks that start at `offset` end, once the last one is there.
+fn chunks_end(bytes: &[u8], mut offset: usize) -> io::Result<Option<usize>> {
     loop {
-        let Some(rest) = bytes.get(place..) else { return Ok(None) };
+        let Some(rest) = bytes.get(offset..) else { return Ok(None) };
         let parsed = httparse::parse_chunk_size(rest).map_err(|_| invalid("chunk size is malformed"))?;
         let httparse::Status::Complete((line_len, size)) = parsed else { return Ok(None) };
         let size = usize::try_from(size).map_err(invalid)?;
         // The last chunk is empty, and our contestants send no trailers behind it.
-        place += line_len + size + 2;
+        offset += line_len + size + 2;
         if size == 0 {
-            return Ok((place <= bytes.len()).then_some(place));
+            return Ok((offset <= bytes.len()).then_some(offset));
         }
     }
 }

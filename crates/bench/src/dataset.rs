@@ -51,8 +51,8 @@ impl Entities {
         let _ = write!(body, r#"{{"PartitionKey":"{partition}","RowKey":"{row}""#);
         let _ = write!(body, r#","Age":{},"Active":{},"City":"Lisbon""#, age(seed), seed.is_multiple_of(2));
         let _ = write!(body, r#","Score":{}.5"#, seed % 1000);
-        for place in 0..TEXTS {
-            let _ = write!(body, r#","Text{place}":"{}""#, self.text(seed, place));
+        for index in 0..TEXTS {
+            let _ = write!(body, r#","Text{index}":"{}""#, self.text(seed, index));
         }
         body.push('}');
     }
@@ -64,15 +64,15 @@ impl Entities {
         properties.push("Active", EdmValue::Boolean(seed.is_multiple_of(2)))?;
         properties.push("City", EdmValue::String("Lisbon"))?;
         properties.push("Score", EdmValue::Double(age(seed % 1000).into()))?;
-        for place in 0..TEXTS {
-            properties.push(&format!("Text{place}"), EdmValue::String(self.text(seed, place)))?;
+        for index in 0..TEXTS {
+            properties.push(&format!("Text{index}"), EdmValue::String(self.text(seed, index)))?;
         }
         Ok(properties.finish().as_bytes().clone())
     }
 
-    fn text(&self, seed: u64, place: usize) -> &str {
+    fn text(&self, seed: u64, index: usize) -> &str {
         let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        let offset = usize::try_from(mixed).unwrap_or(0) + place * 7919;
+        let offset = usize::try_from(mixed).unwrap_or(0) + index * 7919;
         let offset = offset % (POOL_BYTES - TEXT_BYTES);
         &self.pool[offset..offset + TEXT_BYTES]
     }
@@ -83,9 +83,9 @@ pub fn large_json(partition: &str, row: &str, properties: usize) -> String {
     // 65,536 bytes are 87,384 characters of base64, the last two of them padding.
     let value = format!("{}==", "A".repeat(87_382));
     let mut body = format!(r#"{{"PartitionKey":"{partition}","RowKey":"{row}""#);
-    for place in 0..properties {
+    for index in 0..properties {
         // Writing to a String cannot fail.
-        let _ = write!(body, r#","Blob{place}@odata.type":"Edm.Binary","Blob{place}":"{value}""#);
+        let _ = write!(body, r#","Blob{index}@odata.type":"Edm.Binary","Blob{index}":"{value}""#);
     }
     body.push('}');
     body

@@ -38,7 +38,7 @@ pub fn sync_rate(cores: &Cores, folder: &Path, period: Duration) -> Result<Measu
     })
 }
 
-/// Microseconds to read a block from any place of the files of a data folder, and to look at each of its bytes: what a
+/// Microseconds to read a block from any offset of the files of a data folder, and to read each of its bytes: what a
 /// store pays for a row that it does not hold in memory of its own. The middle of many, because some come from the disk.
 /// `None` while all rows are still in the journal.
 pub fn block_read_micros(cores: &Cores, data: &Path) -> Result<Option<f64>, AnyError> {
@@ -50,9 +50,9 @@ pub fn block_read_micros(cores: &Cores, data: &Path) -> Result<Option<f64>, AnyE
         let (mut nanos, mut sum) = (Vec::new(), 0u64);
         for _ in 0..BLOCK_READS {
             let Some((file, len)) = random.choice(&files) else { return Ok(None) };
-            let place = random.u64(..len - BLOCK_BYTES as u64);
+            let offset = random.u64(..len - BLOCK_BYTES as u64);
             let begun = Instant::now();
-            file.read_exact_at(&mut block, place)?;
+            file.read_exact_at(&mut block, offset)?;
             sum = block.iter().fold(sum, |sum, byte| sum.wrapping_add(u64::from(*byte)));
             nanos.push(begun.elapsed().as_nanos());
         }

@@ -89,7 +89,7 @@ pub fn measure_growth(cores: &Cores, options: &GrowthOptions, report: &mut Repor
     }
     note_memory(report, &server, "after reads, pages and inserts", Bound::AtMost(256.0));
     let micros = block_read_micros(cores, &data)?.and_then(|micros| Range::of(&[micros]));
-    report.check("a block of 8 KiB from the system's cache", "µs to read and look at", micros, Bound::None);
+    report.check("a block of 8 KiB from the page cache", "µs to read and search", micros, Bound::None);
 
     let table = Table::new(&server.endpoint, &table_name(largest), largest);
     let (_, dropped) = send(cores, &server.endpoint, &table.deletion()?)?;

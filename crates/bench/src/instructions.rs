@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::AnyError;
 use crate::cores::Cores;
 use crate::load::{Load, run};
-use crate::tavola::{Tavola, fill, scratch_folder, server_binary};
+use crate::tavola::{Tavola, fill, scratch_folder};
 use crate::work::{Table, Work};
 
 const ROWS: u64 = 2_000;
@@ -40,7 +40,7 @@ fn count_run(work: Work, requests_max: u64) -> Result<u64, AnyError> {
     let output = folder.path().join("callgrind.out");
     let mut command = Command::new("valgrind");
     command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", output.display()));
-    command.arg(server_binary());
+    command.arg(tavola_testkit::server_binary()?);
     let server = Tavola::start_under(&cores, &folder.path().join("counted"), command)?;
     let target = server.target();
     let table = Table::new(&server.endpoint, "Counted", ROWS);

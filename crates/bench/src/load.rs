@@ -96,8 +96,8 @@ pub fn run(cores: &Cores, target: &Target, load: Load, source: &Source) -> Resul
                 scope.spawn(move || {
                     keep_to(core.as_slice());
                     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                    let places = (thread..load.connections).step_by(threads);
-                    runtime.block_on(run_thread(target, load, source, places, started_requests))
+                    let indexes = (thread..load.connections).step_by(threads);
+                    runtime.block_on(run_thread(target, load, source, indexes, started_requests))
                 })
             })
             .collect();
@@ -126,20 +126,20 @@ async fn run_thread(
     target: &Target,
     load: Load,
     source: &Source,
-    places: impl Iterator<Item = usize>,
+    indexes: impl Iterator<Item = usize>,
     started_requests: Arc<AtomicU64>,
 ) -> Result<Part, AnyError> {
     let mut opened = Vec::new();
-    for place in places {
-        opened.push((place, Connection::open(&target.host).await?));
+    for index in indexes {
+        opened.push((index, Connection::open(&target.host).await?));
     }
     // Ends with the runtime.
     tokio::spawn(stay_awake());
     let started = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
-    for (place, connection) in opened {
+    for (index, connection) in opened {
         let client =
-            Client { place, connection, source: source.clone(), started_requests: started_requests.clone() };
+            Client { index, connection, source: source.clone(), started_requests: started_requests.clone() };
         tasks.spawn(client.run(load, started));
     }
     let mut total = latencies();
@@ -160,7 +160,7 @@ async fn stay_awake() {
 
 /// One connection at work.
 struct Client {
-    place: usize,
+    index: usize,
     connection: Connection,
     source: Source,
     started_requests: Arc<AtomicU64>,
@@ -169,7 +169,7 @@ struct Client {
 impl Client {
     async fn run(mut self, load: Load, started: Instant) -> Result<Histogram<u64>, AnyError> {
         let mut latency = latencies();
-        let mut random = fastrand::Rng::with_seed(self.place as u64 + 1);
+        let mut random = fastrand::Rng::with_seed(self.index as u64 + 1);
         let mut request = Vec::new();
         let deadline = started + load.period;
         // A server that cannot keep the pace is let off after as long again.
@@ -178,7 +178,7 @@ impl Client {
             let due = match load.pace {
                 Pace::Closed => Instant::now(),
                 Pace::Open { per_second } => {
-                    let number = turn * load.connections as u64 + self.place as u64;
+                    let number = turn * load.connections as u64 + self.index as u64;
                     let due = started + Duration::from_secs_f64(number as f64 / f64::from(per_second.max(1)));
                     tokio::time::sleep_until(due.into()).await;
                     due

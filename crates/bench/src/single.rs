@@ -1,4 +1,4 @@
-//! One kind of work on our server alone: for profilers, and for a look at latency under a given load.
+//! One kind of work on our server alone: for profilers, and for latency under a given load.
 
 use std::path::PathBuf;
 use std::time::Duration;

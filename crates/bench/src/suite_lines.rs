@@ -257,7 +257,7 @@ impl Stage {
         let _quiet = self.hold_azurite();
         let source = Table::new(&self.tavola.endpoint, "Write", 0).source(Work::InsertMany)?;
         let target = self.tavola.target();
-        // Long enough that what it keeps up includes the merging of what it took.
+        // Long enough that what it keeps up includes the compaction of what it took.
         let period = self.plan.steady_period / 3;
         let closed = run(&self.cores, &target, Load::closed(CONNECTIONS, period), &source)?;
         // Half of the requests a second.

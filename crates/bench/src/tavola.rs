@@ -31,7 +31,7 @@ pub struct Tavola {
 impl Tavola {
     /// Starts the server on a data folder and waits for its first answer.
     pub fn start(cores: &Cores, data: &Path) -> Result<Self, AnyError> {
-        Self::start_under(cores, data, Command::new(server_binary()))
+        Self::start_under(cores, data, Command::new(tavola_testkit::server_binary()?))
     }
 
     /// The same with another program in front, such as a profiler.
@@ -97,14 +97,6 @@ pub fn send(cores: &Cores, endpoint: &Endpoint, request: &[u8]) -> Result<(Vec<u
             Ok((connection.bytes(0..answer.body.end).to_vec(), elapsed))
         })
     })
-}
-
-/// The release build, or what `TAVOLA_BIN` names.
-pub fn server_binary() -> PathBuf {
-    match std::env::var_os("TAVOLA_BIN") {
-        Some(path) => path.into(),
-        None => tavola_testkit::workspace_root().join("target/release/tavola"),
-    }
 }
 
 /// A folder for data on the disk of the project, gone with its handle.

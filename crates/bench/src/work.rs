@@ -239,8 +239,8 @@ impl Source {
                 request.extend_from_slice(&requests[random.usize(..requests.len())]);
             }
             Source::Each { requests, next } => {
-                let place = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX);
-                let Some(found) = requests.get(place) else { return ControlFlow::Break(()) };
+                let index = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX);
+                let Some(found) = requests.get(index) else { return ControlFlow::Break(()) };
                 request.extend_from_slice(found);
             }
             Source::Insert { head, spread, fresh, entities } => {

@@ -31,17 +31,17 @@ impl Counts {
         if seconds.len() <= second {
             seconds.resize(second + 1, [0; 3]);
         }
-        let place = match ended {
+        let index = match ended {
             Ended::Answered => 0,
             Ended::Refused => 1,
             Ended::Unknown => 2,
         };
-        seconds[second][place] += 1;
+        seconds[second][index] += 1;
     }
 
     pub fn report(&self, elapsed: Duration) -> String {
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
-        let total = |place: usize| seconds.iter().map(|second| second[place]).sum::<u64>();
+        let total = |index: usize| seconds.iter().map(|second| second[index]).sum::<u64>();
         let (answered, refused, unknown) = (total(0), total(1), total(2));
         let (mut gap, mut longest, mut silent) = (0u32, 0u32, 0u32);
         for second in seconds.iter() {

@@ -61,11 +61,11 @@ pub fn work(
 
 /// Reads every entity at the end, so that a write that was lost is missed.
 pub fn read_all(pool: &Pool, history: &History) -> Result<(), String> {
-    for place in 0..pool.len() {
-        let mut servers = Client::new(pool, place);
+    for index in 0..pool.len() {
+        let mut servers = Client::new(pool, index);
         for key in (0..PARTITIONS).flat_map(|part| (0..ROWS).map(move |row| format!("{part}/{row}"))) {
             let answered = (0..TRIES_MAX).any(|_| {
-                let ended = apply(CLIENTS + place, &mut servers, &key, &Operation::Get, history);
+                let ended = apply(CLIENTS + index, &mut servers, &key, &Operation::Get, history);
                 let is_answered = ended == Ok(Ended::Answered);
                 if !is_answered {
                     std::thread::sleep(PAUSE * 5);
@@ -93,7 +93,7 @@ fn apply(
         Answer::Lost => Outcome::Unknown,
         Answer::Received(response) if response.status == 503 => return Ok(Ended::Refused),
         Answer::Received(response) if response.status >= 500 => Outcome::Unknown,
-        Answer::Received(response) => understand(operation, &response)?,
+        Answer::Received(response) => outcome_of(operation, &response)?,
     };
     let is_unknown = matches!(outcome, Outcome::Unknown);
     // A read that was not answered says nothing.
@@ -118,7 +118,7 @@ fn request(key: &str, operation: &Operation) -> Request {
     }
 }
 
-fn understand(operation: &Operation, response: &Response) -> Result<Outcome, String> {
+fn outcome_of(operation: &Operation, response: &Response) -> Result<Outcome, String> {
     let code = response.header("x-ms-error-code").unwrap_or_default();
     match (operation, response.status) {
         (Operation::Get, 200) => {

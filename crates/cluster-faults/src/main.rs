@@ -1,7 +1,5 @@
 //! Servers on a cluster under load while nodes and servers are killed, stopped and started.
 //!
-//! `tavola-cluster-faults --nodes-command PROGRAM --history FILE -- ARGUMENTS OF tavola serve`
-//!
 //! It looks itself for torn transactions, lost messages and messages that two consumers hold, and writes down what it
 //! did with single entities, for a checker to find an order in which all answers are right
 //! (`tests/cluster/linearizable`). `cargo xtask cluster-faults` starts the cluster, this, and the checker.
@@ -18,31 +16,39 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Parser;
+
 use count::Counts;
 use faults::Faults;
 use history::History;
 use pool::Pool;
 
-/// What is asked for.
+/// Kill, pause and restart nodes and servers of a cluster under load, and look for lost and torn writes
+#[derive(Parser)]
+#[command(name = "tavola-cluster-faults")]
 struct Options {
-    /// Program that kills, pauses and starts nodes: `PROGRAM cassandra kill 2`.
+    /// Program that kills, pauses and starts nodes: `PROGRAM cassandra kill 2`
+    #[arg(long, value_name = "PROGRAM")]
     nodes_command: String,
+    /// File for the operations on entities, which the checker reads
+    #[arg(long, value_name = "FILE")]
     history: String,
+    /// How long to cause faults
+    #[arg(long, default_value_t = 180)]
     seconds: u64,
+    /// Servers on the cluster
+    #[arg(long, default_value_t = 2, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     servers: usize,
+    /// Seed of the faults and of the load
+    #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Arguments of `tavola serve` that name the cluster.
+    /// Arguments of `tavola serve` that name the cluster
+    #[arg(last = true, value_name = "ARGUMENTS OF tavola serve")]
     serve: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    let options = match parse(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(message) => {
-            eprintln!("{message}");
-            return ExitCode::from(2);
-        }
-    };
+    let options = Options::parse();
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -97,35 +103,4 @@ fn run(options: &Options) -> Result<(), String> {
     println!("{}", counts.report(started.elapsed()));
     history.finish()?;
     ended
-}
-
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options {
-        nodes_command: String::new(),
-        history: String::new(),
-        seconds: 180,
-        servers: 2,
-        seed: 1,
-        serve: Vec::new(),
-    };
-    while let Some(name) = arguments.next() {
-        if name == "--" {
-            options.serve = arguments.collect();
-            break;
-        }
-        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
-        let number = || value.parse::<u64>().map_err(|_| format!("{name} needs a number"));
-        match name.as_str() {
-            "--nodes-command" => options.nodes_command = value,
-            "--history" => options.history = value,
-            "--seconds" => options.seconds = number()?,
-            "--servers" => options.servers = usize::try_from(number()?).unwrap_or(1).max(1),
-            "--seed" => options.seed = number()?,
-            _ => return Err(format!("unknown option {name}")),
-        }
-    }
-    if options.nodes_command.is_empty() || options.history.is_empty() {
-        return Err("--nodes-command and --history are needed".to_owned());
-    }
-    Ok(options)
 }

@@ -60,14 +60,14 @@ pub fn work(pool: &Pool, counts: &Counts, stop: &AtomicBool, settled: &AtomicBoo
 }
 
 fn produce(pool: &Pool, book: &Book, counts: &Counts, stop: &AtomicBool) {
-    let mut place = 0;
+    let mut index = 0;
     let mut queue = None;
     for number in 0u64.. {
         if stop.load(Ordering::SeqCst) {
             return;
         }
         let text = format!("message-{number}");
-        let done = with_queue(pool, &mut place, &mut queue, |queue| queue.put(&text));
+        let done = with_queue(pool, &mut index, &mut queue, |queue| queue.put(&text));
         if done.is_ok() {
             book.change(&text, |entry| entry.is_acknowledged = true);
         }
@@ -83,7 +83,7 @@ fn consume(
     counts: &Counts,
     settled: &AtomicBool,
 ) -> Result<(), String> {
-    let (mut place, mut queue) = (number, None);
+    let (mut index, mut queue) = (number, None);
     let mut draining: Option<Instant> = None;
     loop {
         if settled.load(Ordering::SeqCst) {
@@ -93,7 +93,7 @@ fn consume(
             }
         }
         let asked = Instant::now();
-        let got = with_queue(pool, &mut place, &mut queue, |queue| queue.get(4, HIDDEN_SECONDS));
+        let got = with_queue(pool, &mut index, &mut queue, |queue| queue.get(4, HIDDEN_SECONDS));
         counts.add(if got.is_ok() { Ended::Answered } else { Ended::Unknown });
         let Ok(messages) = got else {
             std::thread::sleep(PAUSE * 4);
@@ -101,7 +101,7 @@ fn consume(
         };
         for message in &messages {
             book.got(message, asked)?;
-            let deleted = with_queue(pool, &mut place, &mut queue, |queue| queue.delete(message));
+            let deleted = with_queue(pool, &mut index, &mut queue, |queue| queue.delete(message));
             if deleted.is_ok() {
                 book.change(&message.text, |entry| entry.is_deleted = true);
             }
@@ -113,13 +113,13 @@ fn consume(
 
 fn with_queue<T>(
     pool: &Pool,
-    place: &mut usize,
+    index: &mut usize,
     queue: &mut Option<QueueConnection>,
     work: impl FnOnce(&mut QueueConnection) -> io::Result<T>,
 ) -> io::Result<T> {
     if queue.is_none() {
-        *place += 1;
-        let endpoint = pool.queue_endpoint(*place).ok_or(io::ErrorKind::NotConnected)?;
+        *index += 1;
+        let endpoint = pool.queue_endpoint(*index).ok_or(io::ErrorKind::NotConnected)?;
         *queue = Some(QueueConnection::open(&endpoint, QUEUE)?);
     }
     let done = match queue {

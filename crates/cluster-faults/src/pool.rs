@@ -26,7 +26,7 @@ pub enum Answer {
 /// A client that asks one server after the other.
 pub struct Client<'a> {
     pool: &'a Pool,
-    place: usize,
+    index: usize,
     connection: Option<(usize, String, Connection)>,
 }
 
@@ -44,20 +44,20 @@ impl Pool {
     }
 
     /// `kill -9`.
-    pub fn kill(&self, place: usize) {
-        drop(self.lock(place).take());
+    pub fn kill(&self, index: usize) {
+        drop(self.lock(index).take());
     }
 
     /// Starts a server where there is none, trying for a while.
-    pub fn revive(&self, place: usize) -> Result<(), String> {
-        if self.lock(place).is_some() {
+    pub fn revive(&self, index: usize) -> Result<(), String> {
+        if self.lock(index).is_some() {
             return Ok(());
         }
         let started = Instant::now();
         loop {
             match TestServer::start_with(&self.options) {
                 Ok(server) => {
-                    *self.lock(place) = Some(server);
+                    *self.lock(index) = Some(server);
                     return Ok(());
                 }
                 Err(error) if started.elapsed() > START_TIME_MAX => return Err(error.to_string()),
@@ -66,27 +66,27 @@ impl Pool {
         }
     }
 
-    pub fn table_endpoint(&self, place: usize) -> Option<String> {
-        self.lock(place).as_ref().map(|server| server.table_endpoint().to_owned())
+    pub fn table_endpoint(&self, index: usize) -> Option<String> {
+        self.lock(index).as_ref().map(|server| server.table_endpoint().to_owned())
     }
 
-    pub fn queue_endpoint(&self, place: usize) -> Option<String> {
-        self.lock(place).as_ref().map(|server| server.queue_endpoint().to_owned())
+    pub fn queue_endpoint(&self, index: usize) -> Option<String> {
+        self.lock(index).as_ref().map(|server| server.queue_endpoint().to_owned())
     }
 
-    fn lock(&self, place: usize) -> MutexGuard<'_, Option<TestServer>> {
-        self.servers[place % self.servers.len()].lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, index: usize) -> MutexGuard<'_, Option<TestServer>> {
+        self.servers[index % self.servers.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<'a> Client<'a> {
-    pub fn new(pool: &'a Pool, place: usize) -> Self {
-        Self { pool, place, connection: None }
+    pub fn new(pool: &'a Pool, index: usize) -> Self {
+        Self { pool, index, connection: None }
     }
 
     /// Goes to another server from the next request on.
     pub fn turn(&mut self) {
-        self.place = (self.place + 1) % self.pool.len();
+        self.index = (self.index + 1) % self.pool.len();
         self.connection = None;
     }
 
@@ -112,9 +112,9 @@ impl<'a> Client<'a> {
 
     fn connect(&mut self) -> Option<&mut (usize, String, Connection)> {
         if self.connection.is_none() {
-            let endpoint = self.pool.table_endpoint(self.place)?;
+            let endpoint = self.pool.table_endpoint(self.index)?;
             let connection = Connection::open(&endpoint).ok()?;
-            self.connection = Some((self.place, endpoint, connection));
+            self.connection = Some((self.index, endpoint, connection));
         }
         self.connection.as_mut()
     }

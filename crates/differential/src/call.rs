@@ -1,6 +1,6 @@
 //! One request of a sequence, with what only an answer can tell left open.
 //!
-//! Targets, headers and bodies may hold places such as `<<etag:p|r>>`, which each server's own earlier answers
+//! Targets, headers and bodies may hold placeholders such as `<<etag:p|r>>`, which each server's own earlier answers
 //! fill (`peer.rs`). So a sequence is fixed by its seed, and the same for both servers.
 
 use http::Method;
@@ -102,7 +102,7 @@ pub enum Company {
 pub struct Sequence {
     /// Which service it talks to.
     pub service: Service,
-    /// Its place in the run, which with the seed makes it again.
+    /// Its index in the run, which with the seed makes it again.
     pub number: u64,
     /// Whether others may run beside it.
     pub company: Company,

@@ -1,23 +1,39 @@
-//! Runs the differential test: `tavola-differential [--seed N] [--sequences N] [--workers N] [--survey]`.
+//! Runs the differential test.
 //!
 //! With the seed and the number of sequences that it has by itself, an entry of the list that matched nothing
 //! fails too: it describes a difference that is gone.
 
 use std::process::ExitCode;
 
+use clap::Parser;
 use tavola_differential::{KnownDifferences, Options, Report, run};
 use tavola_testkit::workspace_root;
 
 const LIST: &str = "tests/differential/known.toml";
 
+/// Send the same generated requests to Tavola and to Azurite, and compare the answers
+#[derive(Parser)]
+#[command(name = "tavola-differential")]
+struct Arguments {
+    /// Seed of the requests
+    #[arg(long, default_value_t = Options::default().seed)]
+    seed: u64,
+    /// Sequences of requests to send
+    #[arg(long, default_value_t = Options::default().sequences)]
+    sequences: u64,
+    /// Sequences at a time
+    #[arg(long, default_value_t = Options::default().workers)]
+    workers: usize,
+    /// Count every unknown difference instead of stopping at the first ones
+    #[arg(long)]
+    survey: bool,
+}
+
 fn main() -> ExitCode {
-    let started = parse(std::env::args().skip(1)).and_then(|options| {
-        let path = workspace_root().join(LIST);
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{LIST} ({error})"))?;
-        Ok((options, KnownDifferences::parse(&text).map_err(|problem| format!("{LIST}: {problem}"))?))
-    });
-    let (options, known) = match started {
-        Ok(started) => started,
+    let Arguments { seed, sequences, workers, survey } = Arguments::parse();
+    let options = Options { seed, sequences, workers, survey };
+    let known = match read_known() {
+        Ok(known) => known,
         Err(message) => {
             eprintln!("{message}");
             return ExitCode::from(2);
@@ -30,6 +46,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn read_known() -> Result<KnownDifferences, String> {
+    let text =
+        std::fs::read_to_string(workspace_root().join(LIST)).map_err(|error| format!("{LIST} ({error})"))?;
+    KnownDifferences::parse(&text).map_err(|problem| format!("{LIST}: {problem}"))
 }
 
 fn tell(options: &Options, known: &KnownDifferences, report: &Report) -> ExitCode {
@@ -61,27 +83,4 @@ fn tell(options: &Options, known: &KnownDifferences, report: &Report) -> ExitCod
     let is_stale = unmet.iter().any(|entry| !entry.rare);
     let failed = !report.unknown.is_empty() || (is_default && is_stale);
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options::default();
-    while let Some(name) = arguments.next() {
-        if name == "--survey" {
-            options.survey = true;
-            continue;
-        }
-        let value = arguments.next().and_then(|value| value.parse::<u64>().ok());
-        let value = value.ok_or_else(|| format!("{name} needs a number"))?;
-        match name.as_str() {
-            "--seed" => options.seed = value,
-            "--sequences" => options.sequences = value,
-            "--workers" => options.workers = usize::try_from(value).map_err(|_| "too many workers")?,
-            _ => {
-                return Err(format!(
-                    "unknown option {name}; known are --seed, --sequences, --workers, --survey"
-                ));
-            }
-        }
-    }
-    Ok(options)
 }

@@ -1,4 +1,4 @@
-//! One server in a sequence: fills the open places of a call from its own earlier answers, sends, and remembers.
+//! One server in a sequence: fills the placeholders of a call from its own earlier answers, sends, and remembers.
 
 use std::collections::HashMap;
 use std::io;
@@ -42,7 +42,7 @@ struct Message {
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pub answer: Answer,
-    /// For a report: the request with its places filled.
+    /// For a report: the request with its placeholders filled.
     pub sent: String,
     /// For a report: the response as it came.
     pub received: String,
@@ -97,14 +97,14 @@ impl Peer {
     }
 
     fn fill(&self, call: &Call) -> Request {
-        let fill = |text: &str, place: Place| {
-            fill_places(text, |name| self.memory.tell(name, place, &self.endpoint))
+        let fill = |text: &str, position: Position| {
+            fill_placeholders(text, |name| self.memory.tell(name, position, &self.endpoint))
         };
         Request {
             method: call.method.clone(),
-            target: fill(&call.target, Place::Target),
-            headers: call.headers.iter().map(|(name, value)| (*name, fill(value, Place::Text))).collect(),
-            body: fill(&call.body, Place::Text).into_bytes(),
+            target: fill(&call.target, Position::Target),
+            headers: call.headers.iter().map(|(name, value)| (*name, fill(value, Position::Text))).collect(),
+            body: fill(&call.body, Position::Text).into_bytes(),
         }
     }
 }
@@ -114,15 +114,15 @@ fn host_of(endpoint: &str) -> &str {
     rest.split('/').next().unwrap_or_default()
 }
 
-/// Where an open place stands: in a target its value is encoded.
+/// Where a placeholder stands: in a target its value is encoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Target,
     Text,
 }
 
 /// Replaces `<<name>>` by what `tell` says.
-fn fill_places(text: &str, tell: impl Fn(&str) -> String) -> String {
+fn fill_placeholders(text: &str, tell: impl Fn(&str) -> String) -> String {
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("<<") {
@@ -136,7 +136,7 @@ fn fill_places(text: &str, tell: impl Fn(&str) -> String) -> String {
 }
 
 impl Memory {
-    fn tell(&self, name: &str, place: Place, endpoint: &str) -> String {
+    fn tell(&self, name: &str, position: Position, endpoint: &str) -> String {
         let (kind, subject) = name.split_once(':').unwrap_or((name, ""));
         let message = self.messages.get(subject);
         let or = |known: Option<&String>, otherwise: &str| known.cloned().unwrap_or(otherwise.to_owned());
@@ -149,13 +149,13 @@ impl Memory {
             "first-receipt" => or(message.and_then(|message| message.receipts.first()), NO_RECEIPT),
             "next-partition" => or(self.next.as_ref().map(|(partition, _)| partition), ""),
             "next-row" => or(self.next.as_ref().map(|(_, row)| row), ""),
-            _ => unreachable!("the generator writes no other place"),
+            _ => unreachable!("the generator writes no other placeholder"),
         };
-        match place {
-            Place::Target => {
+        match position {
+            Position::Target => {
                 value.replace('%', "%25").replace('+', "%2B").replace('/', "%2F").replace('=', "%3D")
             }
-            Place::Text => value,
+            Position::Text => value,
         }
     }
 
@@ -227,15 +227,15 @@ mod tests {
 
     #[test]
     fn places_are_filled_and_other_text_is_left_alone() {
-        let filled = fill_places("a <<x>> b <<y:1>> << c", |name| format!("[{name}]"));
+        let filled = fill_placeholders("a <<x>> b <<y:1>> << c", |name| format!("[{name}]"));
         assert_eq!(filled, "a [x] b [y:1] << c");
     }
 
     #[test]
     fn what_no_answer_told_is_something_that_exists_nowhere() {
         let memory = Memory::default();
-        assert_eq!(memory.tell("etag:p|r", Place::Text, ""), NO_ETAG);
-        assert_eq!(memory.tell("receipt:m1", Place::Target, ""), "AgAAAAMAAAAAAAAAOrrCKtDj1gE%3D");
-        assert_eq!(memory.tell("base", Place::Text, "http://h/a"), "http://h/a");
+        assert_eq!(memory.tell("etag:p|r", Position::Text, ""), NO_ETAG);
+        assert_eq!(memory.tell("receipt:m1", Position::Target, ""), "AgAAAAMAAAAAAAAAOrrCKtDj1gE%3D");
+        assert_eq!(memory.tell("base", Position::Text, "http://h/a"), "http://h/a");
     }
 }

@@ -276,10 +276,10 @@ impl Progress<'_> {
             shorten(self.pair, sequence, index, difference)
         };
         if let Ok(mut report) = self.report.lock() {
-            let place = format!("seed {}, sequence {}, request {index}", self.options.seed, sequence.number);
+            let origin = format!("seed {}, sequence {}, request {index}", self.options.seed, sequence.number);
             match text {
-                Some(text) => report.unknown.push(format!("{place}\n{text}")),
-                None => report.passing.push(format!("{place}: {difference:?}")),
+                Some(text) => report.unknown.push(format!("{origin}\n{text}")),
+                None => report.passing.push(format!("{origin}: {difference:?}")),
             }
         }
     }

@@ -2,8 +2,13 @@
 //!
 //! A `DateTime` is the number of 100 ns ticks since 0001-01-01T00:00:00Z. The same number is an entity's
 //! version, its Timestamp and its ETag, so a time is never rounded on its way through the server.
+//!
+//! The calendar is that of the `time` crate. Texts are read and written here, because no crate has the forms of the
+//! service: seven digits of a fraction with zeros trimmed, `%3A` in ETags, HTTP dates from year 1 on with a day of one digit.
 
 use std::fmt;
+
+use time::{Date, Month};
 
 /// A UTC time with a resolution of 100 ns, from year 1 to year 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,10 +18,8 @@ const TICKS_PER_SECOND: u64 = 10_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 /// Days from 0001-01-01 to 1970-01-01.
 const UNIX_EPOCH_DAYS: u64 = 719_162;
-/// Days of 400 years, after which the calendar repeats itself.
-const DAYS_PER_ERA: u64 = 146_097;
-/// Days from 0000-03-01 to 0001-01-01.
-const DAYS_BEFORE_YEAR_1: u64 = 306;
+/// The Julian day of 0001-01-01.
+const YEAR_1_JULIAN_DAY: i32 = 1_721_426;
 
 impl DateTime {
     /// 0001-01-01T00:00:00Z.
@@ -63,33 +66,23 @@ impl DateTime {
         (hour, minute, second): (u32, u32, u32),
         fraction_ticks: u32,
     ) -> Option<Self> {
-        let in_range = (1..=9999).contains(&year)
-            && (1..=12).contains(&month)
-            && day >= 1
-            && day <= days_in_month(year, month)
-            && hour < 24
-            && minute < 60
-            && second < 60
-            && u64::from(fraction_ticks) < TICKS_PER_SECOND;
-        if !in_range {
+        let is_time = hour < 24 && minute < 60 && second < 60 && u64::from(fraction_ticks) < TICKS_PER_SECOND;
+        if !is_time {
             return None;
         }
-        let days = days_before_year(year) + days_before_month(year, month) + u64::from(day) - 1;
+        let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+        let date =
+            Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
+        // There is no year 0 here, which the calendar has.
+        let days = u64::try_from(date.to_julian_day() - YEAR_1_JULIAN_DAY).ok()?;
         let seconds = days * SECONDS_PER_DAY + u64::from(hour * 3600 + minute * 60 + second);
         Some(Self(seconds * TICKS_PER_SECOND + u64::from(fraction_ticks)))
     }
 
     /// Year, month and day.
     pub fn date(self) -> (u32, u32, u32) {
-        // Counted from a first of March, so that the leap day is the last of its year and 153 days are five months.
-        let days = self.0 / (SECONDS_PER_DAY * TICKS_PER_SECOND) + DAYS_BEFORE_YEAR_1;
-        let (era, day_of_era) = (days / DAYS_PER_ERA, narrow(days % DAYS_PER_ERA));
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let months_since_march = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * months_since_march + 2) / 5 + 1;
-        let month = if months_since_march < 10 { months_since_march + 3 } else { months_since_march - 9 };
-        (narrow(era) * 400 + year_of_era + u32::from(month <= 2), month, day)
+        let (year, month, day) = self.calendar_date().to_calendar_date();
+        (year.unsigned_abs(), u32::from(u8::from(month)), u32::from(day))
     }
 
     /// Hour, minute, second and 100 ns ticks of the second.
@@ -100,7 +93,12 @@ impl DateTime {
 
     /// Day of the week, Sunday = 0.
     pub fn weekday(self) -> usize {
-        usize::try_from((self.0 / (SECONDS_PER_DAY * TICKS_PER_SECOND) + 1) % 7).expect("less than 7")
+        usize::from(self.calendar_date().weekday().number_days_from_sunday())
+    }
+
+    fn calendar_date(self) -> Date {
+        let days = i32::try_from(self.0 / (SECONDS_PER_DAY * TICKS_PER_SECOND)).expect("year 9999 fits");
+        Date::from_julian_day(YEAR_1_JULIAN_DAY + days).expect("years 1 to 9999 are in the calendar")
     }
 
     /// Reads `yyyy-MM-dd`, optionally followed by `Thh:mm[:ss[.fffffff]]` and `Z` or `±hh:mm`. A time without
@@ -249,28 +247,6 @@ const MONTHS: [&str; 12] =
 
 fn narrow(value: u64) -> u32 {
     u32::try_from(value).expect("calendar parts are small")
-}
-
-fn is_leap(year: u32) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-fn days_in_month(year: u32, month: u32) -> u32 {
-    match month {
-        2 => 28 + u32::from(is_leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-fn days_before_year(year: u32) -> u64 {
-    let past = u64::from(year) - 1;
-    past * 365 + past / 4 - past / 100 + past / 400
-}
-
-fn days_before_month(year: u32, month: u32) -> u64 {
-    const BEFORE: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-    BEFORE[month as usize - 1] + u64::from(month > 2 && is_leap(year))
 }
 
 fn take_byte(rest: &mut &[u8], byte: u8) -> Option<()> {

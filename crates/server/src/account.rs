@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tavola_auth::{
-    Account, AccountSas, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, KeyLimit, ServiceSas, sign_account_sas,
+    Account, AccountSas, DEVELOPMENT_ACCOUNT, KeyLimit, ServiceSas, sign_account_sas,
     sign_service_sas,
 };
 use tavola_model::{Clock as _, DateTime, RandomSource as _, StorageService};
@@ -25,6 +25,9 @@ pub fn add(data_dir: &Path, name: &str, key: Option<&str>) -> anyhow::Result<()>
     maintain::make_folder(data_dir)?;
     AccountFile::change(data_dir, |file| file.add(name, key.clone()))?;
     println!("Account {name} added. Its key, which is shown only here:\n\n  {key}\n");
+    println!(
+        "A server with accounts does not serve the development account, unless --development-account on."
+    );
     tell_server(data_dir)
 }
 
@@ -137,7 +140,7 @@ pub fn sas(values: &Values, request: &SasRequest) -> anyhow::Result<()> {
         };
         sign_account_sas(&account, &sas)
     } else {
-        let keys = KeyLimit { start: bound(&request.from), end: bound(&request.to) };
+        let keys = KeyLimit { start: start_bound(&request.from)?, end: end_bound(&request.to)? };
         let (service, resource) = match request.queue.as_str() {
             "" => (StorageService::Table, &request.table),
             _ => (StorageService::Queue, &request.queue),
@@ -165,20 +168,24 @@ pub fn sas(values: &Values, request: &SasRequest) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An account of the settings, of the data folder, or the development account.
+/// An account of the settings, of the data folder, or the development account. Without a name it is the only one.
 fn find_account(values: &Values, name: &str) -> anyhow::Result<Account> {
-    let name = if name.is_empty() { DEVELOPMENT_ACCOUNT } else { name };
-    let configured = accounts::parse(values.text("account"))?;
-    if let Some(account) = configured.into_iter().find(|account| account.name().as_str() == name) {
-        return Ok(account);
-    }
+    let mut configured = accounts::parse(values.text("account"))?;
     let file = AccountFile::read(&PathBuf::from(values.text("data")))?;
-    let key = match file.first_key(name) {
-        Some(key) => key.to_owned(),
-        None if name == DEVELOPMENT_ACCOUNT => DEVELOPMENT_KEY.to_owned(),
-        None => bail!("there is no account {name} in the settings or the data folder"),
+    configured.extend(file.accounts()?);
+    let name = match (name, configured.as_slice()) {
+        ("", []) => DEVELOPMENT_ACCOUNT,
+        ("", [only]) => only.name().as_str(),
+        ("", _) => bail!("there are several accounts: name the one that signs, with --account"),
+        (name, _) => name,
     };
-    Account::parse(&format!("{name}:{key}")).context("cannot use the account")
+    if let Some(account) = configured.iter().find(|account| account.name().as_str() == name) {
+        return Ok(account.clone());
+    }
+    if name == DEVELOPMENT_ACCOUNT {
+        return Ok(Account::development());
+    }
+    bail!("there is no account {name} in the settings or the data folder")
 }
 
 /// A time, or a duration from now: `7d`, `12h`, `30m`.
@@ -198,13 +205,57 @@ fn whole_seconds(time: DateTime) -> DateTime {
     DateTime::parse(&text[..19]).unwrap_or(time)
 }
 
-/// `PARTITION` or `PARTITION/ROW`: a slash cannot be in a key.
-fn bound(text: &str) -> Option<(String, Option<String>)> {
-    if text.is_empty() {
-        return None;
+/// A bound of a key range: the partition, and the row if one is named.
+type Bound = Option<(String, Option<String>)>;
+
+/// The first entity. Every partition begins with the empty row, so an empty row bounds nothing and is left out.
+fn start_bound(text: &str) -> anyhow::Result<Bound> {
+    let bound = bound(text)?;
+    Ok(bound.map(|(partition, row)| (partition, row.filter(|row| !row.is_empty()))))
+}
+
+/// The last entity. An empty bound signs like none at all, so whoever holds the token could take it away and reach
+/// the rest of the partition.
+fn end_bound(text: &str) -> anyhow::Result<Bound> {
+    match bound(text)? {
+        Some((_, Some(row))) if row.is_empty() => {
+            bail!("--to {text} has an empty RowKey, which cannot bound a SAS: its holder could remove it")
+        }
+        bound => Ok(bound),
     }
-    Some(match text.split_once('/') {
-        Some((partition, row)) => (partition.to_owned(), Some(row.to_owned())),
-        None => (text.to_owned(), None),
-    })
+}
+
+/// `PARTITION` or `PARTITION/ROW`: a slash cannot be in a key.
+fn bound(text: &str) -> anyhow::Result<Bound> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let (partition, row) = match text.split_once('/') {
+        Some((partition, row)) => (partition, Some(row.to_owned())),
+        None => (text, None),
+    };
+    if partition.is_empty() {
+        bail!("{text} has an empty PartitionKey, which cannot bound a SAS: its holder could remove it");
+    }
+    Ok(Some((partition.to_owned(), row)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_bound_is_empty() {
+        let named = |partition: &str, row: Option<&str>| Some((partition.to_owned(), row.map(str::to_owned)));
+        for (text, start) in [("", None), ("a", named("a", None)), ("a/", named("a", None))] {
+            assert_eq!(start_bound(text).unwrap(), start, "{text}");
+        }
+        assert_eq!(start_bound("a/b").unwrap(), named("a", Some("b")));
+        assert_eq!(end_bound("a").unwrap(), named("a", None));
+        assert_eq!(end_bound("a/b").unwrap(), named("a", Some("b")));
+        for text in ["a/", "/", "/b"] {
+            assert!(end_bound(text).is_err(), "{text}");
+        }
+        assert!(start_bound("/").is_err() && start_bound("/b").is_err());
+    }
 }

@@ -32,7 +32,7 @@ impl AccountFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        Self::parse(&text).with_context(|| format!("cannot understand {}", path.display()))
+        Self::parse(&text).with_context(|| format!("cannot parse {}", path.display()))
     }
 
     /// Changes the file as a whole.
@@ -61,11 +61,6 @@ impl AccountFile {
         self.keys.iter().map(|(name, keys)| (name.as_str(), keys.len()))
     }
 
-    /// The first key of an account.
-    pub fn first_key(&self, name: &str) -> Option<&str> {
-        self.keys.get(name)?.first().map(String::as_str)
-    }
-
     /// Adds an account.
     pub fn add(&mut self, name: &str, key: String) -> anyhow::Result<()> {
         if self.keys.contains_key(name) {
@@ -75,7 +70,7 @@ impl AccountFile {
         Ok(())
     }
 
-    /// Puts a new first key in place; the old first one stays valid as the second until the next rotation.
+    /// Sets a new first key; the old first one stays valid as the second until the next rotation.
     pub fn rotate(&mut self, name: &str, key: String) -> anyhow::Result<()> {
         let keys = self
             .keys
@@ -143,12 +138,23 @@ mod tests {
             AccountFile::change(path, |file| file.rotate("mine", key.into())).unwrap();
         }
         assert_eq!(names(path), [("mine".to_owned(), 2)]);
-        assert_eq!(AccountFile::read(path).unwrap().first_key("mine"), Some("dGhpcmQ="));
+        assert_eq!(AccountFile::read(path).unwrap().keys["mine"][0], "dGhpcmQ=");
         let mode = std::fs::metadata(path.join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, OWNER_ONLY);
         AccountFile::change(path, |file| file.remove("mine")).unwrap();
         assert!(AccountFile::change(path, |file| file.remove("mine")).is_err());
         assert_eq!(names(path), []);
+    }
+
+    #[test]
+    fn the_file_keeps_its_form() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let written = "{\n  \"accounts\": {\n    \"mine\": [\n      \"eA==\",\n      \"eQ==\"\n    ]\n  },\n  \"version\": 1\n}\n";
+        AccountFile::change(path, |file| file.add("mine", "eQ==".into())).unwrap();
+        AccountFile::change(path, |file| file.rotate("mine", "eA==".into())).unwrap();
+        assert_eq!(std::fs::read_to_string(path.join(FILE)).unwrap(), written);
+        assert_eq!(AccountFile::parse(written).unwrap().keys["mine"], ["eA==", "eQ=="]);
     }
 
     #[test]

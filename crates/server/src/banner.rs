@@ -42,10 +42,12 @@ pub struct Banner<'a> {
     pub endpoints: Vec<Endpoint>,
     /// Its accounts.
     pub accounts: &'a Accounts,
-    /// Where it keeps everything.
-    pub kept_in: String,
+    /// Where its rows are.
+    pub location: String,
     /// Whether that goes away with it.
     pub ephemeral: bool,
+    /// What there is to say about the development account.
+    pub development: Option<&'static str>,
     /// How it stands with other servers on its store, where there can be any.
     pub servers: Option<String>,
     /// How long it took to start.
@@ -63,7 +65,10 @@ impl Banner<'_> {
             }
         }
         let kept = if self.ephemeral { " (removed at exit)" } else { "" };
-        out.push_str(&format!("  data     {}{kept}\n", self.kept_in));
+        out.push_str(&format!("  data     {}{kept}\n", self.location));
+        if let Some(note) = self.development {
+            out.push_str(&format!("  development account: {note}\n"));
+        }
         if let Some(servers) = &self.servers {
             out.push_str(&format!("  others   {servers}\n"));
         }

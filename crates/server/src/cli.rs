@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::account::{self, SasRequest};
-use crate::settings::{SETTINGS, SWITCH, Setting, Values};
+use crate::settings::{SWITCH, Setting, Values, settings};
 use crate::{cert, cluster, docs, maintain, moving, serve};
 
 /// Runs the command that the arguments name; none means `serve`.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
     let matches = command().get_matches_from(arguments);
     match matches.subcommand() {
-        None => serve::run(values(&matches)?),
-        Some(("serve", inner)) => serve::run(values(inner)?),
+        None => serve::run(values(&matches, |_| true)?),
+        Some(("serve", inner)) => serve::run(values(inner, |_| true)?),
         Some(("verify", inner)) => maintain::verify(&data_dir(inner)?),
         Some(("backup", inner)) => {
             let destination: &PathBuf = inner.get_one("destination").expect("clap requires it");
@@ -23,11 +23,11 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
         }
         Some(("export", inner)) => {
             let out: &PathBuf = inner.get_one("out").expect("clap requires it");
-            moving::export(&some_values(inner, is_of_store)?, out)
+            moving::export(&values(inner, is_of_store)?, out)
         }
         Some(("import", inner)) => {
             let from: &PathBuf = inner.get_one("from").expect("clap requires it");
-            moving::import(&some_values(inner, is_of_store)?, from)
+            moving::import(&values(inner, is_of_store)?, from)
         }
         Some(("account", inner)) => run_account(inner),
         Some(("cluster", inner)) => run_cluster(inner),
@@ -49,129 +49,142 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
     }
 }
 
+/// How the settings work, below the help.
+const SOURCES: &str = "\
+Each option is also an environment variable (TAVOLA_TABLE_PORT for --table-port) and a key of tavola.toml.
+A flag wins over the environment, and the environment over the file.";
+
+/// What `tavola` shows of the options of `serve`, which it takes too.
+const SHOWN_WITHOUT_COMMAND: [&str; 5] = ["data", "ephemeral", "host", "table-port", "queue-port"];
+
 fn command() -> Command {
     let markdown = || {
         Arg::new("markdown")
             .long("markdown")
             .action(ArgAction::SetTrue)
-            .help("as a table for the documentation")
+            .help("Print a table for the documentation")
     };
-    let data = || Arg::new("data").long("data").value_name("DIR").help("data folder (default: tavola-data)");
-    with_settings(Command::new("tavola"))
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("A storage server that speaks the Azure Table API and keeps what it acknowledges")
+    let data = || settings().find(|setting| setting.name == "data").map(|setting| argument(&setting));
+    let with_data = |command: Command| command.args(data());
+    let hidden = |setting: &Setting| !SHOWN_WITHOUT_COMMAND.contains(&setting.name);
+    let root = settings().fold(Command::new("tavola"), |command, setting| {
+        command.arg(
+            argument(&setting)
+                .help_heading("Options of serve (more: tavola serve --help)")
+                .hide(hidden(&setting)),
+        )
+    });
+    root.version(env!("CARGO_PKG_VERSION"))
+        .about("A storage server that speaks the Azure Table and Queue REST APIs and keeps what it acknowledges")
+        .after_help("Without a command, tavola serves.")
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .subcommand(
-            with_settings(Command::new("serve"))
-                .about("Start the server (what happens without a command, too)"),
+            with_settings(Command::new("serve"), |_| true)
+                .about("Start the server; the default command")
+                .after_help(SOURCES),
         )
+        .subcommand(with_data(
+            Command::new("verify").about("Check every stored row of a data folder that no server is using"),
+        ))
         .subcommand(
-            Command::new("verify")
-                .about("Check every stored row of a data folder that no server is using")
-                .arg(data()),
-        )
-        .subcommand(
-            Command::new("backup")
-                .about("Copy a data folder into a fresh one, while its server runs or without")
-                .arg(data())
+            with_data(Command::new("backup"))
+                .about("Copy a data folder to a new one, also while its server runs")
                 .arg(
                     Arg::new("destination")
                         .required(true)
                         .value_name("DEST")
                         .value_parser(clap::value_parser!(PathBuf))
-                        .help("folder to write, empty or not there yet"),
+                        .help("Folder to write; empty or not there yet"),
                 ),
         )
-        .subcommand(with_some_settings(Command::new("export"), is_of_store).arg(folder("out")).about(
-            "Write everything a store holds into a folder, with its servers stopped; run again, it goes on",
-        ))
         .subcommand(
-            with_some_settings(Command::new("import"), is_of_store)
-                .arg(folder("from"))
-                .about("Load a folder that was exported into an empty store; run again, it goes on"),
+            with_settings(Command::new("export"), is_of_store)
+                .arg(folder("out"))
+                .about("Write all rows of a stopped store to a folder; run it again to resume")
+                .after_help(SOURCES),
         )
-        .subcommand(account_command().arg(data().global(true)))
-        .subcommand(sas_command().arg(data()))
+        .subcommand(
+            with_settings(Command::new("import"), is_of_store)
+                .arg(folder("from"))
+                .about("Load an exported folder into an empty store; run it again to resume")
+                .after_help(SOURCES),
+        )
+        .subcommand(account_command().args(data().map(|data| data.global(true))))
+        .subcommand(with_data(sas_command()))
         .subcommand(cluster_command())
         .subcommand(
             Command::new("cert")
-                .about("Make a self-signed certificate for development")
+                .about("Create a self-signed certificate for development")
                 .arg(
                     Arg::new("folder")
                         .long("out")
                         .value_name("DIR")
                         .default_value(".")
                         .value_parser(clap::value_parser!(PathBuf))
-                        .help("folder for cert.pem and key.pem"),
+                        .help("Folder for cert.pem and key.pem"),
                 )
                 .arg(Arg::new("name").long("name").value_name("HOST").action(ArgAction::Append).help(
-                    "host name or address it is for; repeat for more (default: localhost, 127.0.0.1, ::1)",
+                    "Host name or address of the certificate; repeat for more [default: localhost, 127.0.0.1, ::1]",
                 )),
         )
         .subcommand(Command::new("settings").about("List every setting with its default").arg(markdown()))
         .subcommand(Command::new("errors").about("List every error code with its status").arg(markdown()))
 }
 
-fn with_settings(command: Command) -> Command {
-    SETTINGS.iter().fold(command, |command, setting| {
-        let arg = Arg::new(setting.name).long(setting.name).help(setting.help);
-        command.arg(if setting.value == SWITCH {
-            arg.action(ArgAction::SetTrue)
-        } else if setting.name == "account" {
-            arg.value_name(setting.value).action(ArgAction::Append)
-        } else {
-            arg.value_name(setting.value)
-        })
-    })
+/// The flag of a setting. Its default is only shown here: a value may still come from the environment or the file.
+fn argument(setting: &Setting) -> Arg {
+    let is_default_shown = setting.value != SWITCH && !setting.default.is_empty();
+    let help = if is_default_shown {
+        format!("{} [default: {}]", setting.help, setting.default)
+    } else {
+        setting.help.to_owned()
+    };
+    let arg = Arg::new(setting.name).long(setting.name).help(help).help_heading(setting.heading);
+    if setting.value == SWITCH {
+        arg.action(ArgAction::SetTrue)
+    } else if setting.name == "account" {
+        arg.value_name(setting.value).action(ArgAction::Append)
+    } else {
+        arg.value_name(setting.value)
+    }
+}
+
+/// A command that takes some of the settings.
+fn with_settings(command: Command, which: fn(&Setting) -> bool) -> Command {
+    command.args(settings().filter(which).map(|setting| argument(&setting)))
 }
 
 /// A folder of `tavola export`.
 fn folder(name: &'static str) -> Arg {
     let folder = Arg::new(name).long(name).value_name("FOLDER").required(true);
-    folder.value_parser(clap::value_parser!(PathBuf)).help("folder of the exported files")
+    folder.value_parser(clap::value_parser!(PathBuf)).help("Folder of the exported files")
 }
 
 /// The settings that say where a store is.
-fn is_of_store(setting: &&Setting) -> bool {
+fn is_of_store(setting: &Setting) -> bool {
     setting.name == "data" || setting.name == "engine" || is_of_cluster(setting)
 }
 
-/// A command that takes some of the settings.
-fn with_some_settings(command: Command, which: fn(&&Setting) -> bool) -> Command {
-    SETTINGS.iter().filter(which).fold(command, |command, setting| {
-        command.arg(Arg::new(setting.name).long(setting.name).value_name(setting.value).help(setting.help))
-    })
-}
-
-/// The settings for a command that takes some of them.
-fn some_values(matches: &ArgMatches, which: fn(&&Setting) -> bool) -> anyhow::Result<Values> {
-    let given = SETTINGS
-        .iter()
-        .filter(which)
-        .filter_map(|setting| Some((setting.name, matches.get_one::<String>(setting.name)?.clone())));
-    gather(&given.collect())
-}
-
 /// The settings that say where the cluster is.
-fn is_of_cluster(setting: &&Setting) -> bool {
+fn is_of_cluster(setting: &Setting) -> bool {
     setting.name.starts_with("cql-")
 }
 
 fn cluster_command() -> Command {
-    let with_nodes = |command| with_some_settings(command, is_of_cluster);
+    let with_nodes = |command| with_settings(command, is_of_cluster).after_help(SOURCES);
     Command::new("cluster")
         .about("Set up and check the Cassandra cluster of --engine cql")
         .subcommand_required(true)
         .subcommand(
             with_nodes(Command::new("init"))
-                .about("Make the keyspace and its tables; running it again changes nothing")
+                .about("Create the keyspace and its tables; running it again changes nothing")
                 .arg(
                     Arg::new("copies")
                         .long("copies")
                         .value_name("CENTRE=COUNT,…")
                         .default_value("datacenter1=3")
-                        .help("copies that each data centre keeps"),
+                        .help("Replicas in each data centre"),
                 )
                 .arg(
                     Arg::new("lease-ms")
@@ -179,18 +192,18 @@ fn cluster_command() -> Command {
                         .value_name("MS")
                         .default_value("1000")
                         .value_parser(clap::value_parser!(u64).range(10..=60_000))
-                        .help("how long servers rely on a look at the catalog; deleting a table takes that long"),
+                        .help("How long servers may use a catalog entry without reading it again; deleting a table takes that long"),
                 ),
         )
         .subcommand(
             with_nodes(Command::new("check"))
-                .about("Connect as a server would, and say what would keep it from serving"),
+                .about("Connect as a server does, and say what keeps it from serving"),
         )
 }
 
 fn run_cluster(matches: &ArgMatches) -> anyhow::Result<()> {
     let (verb, inner) = matches.subcommand().expect("clap requires one");
-    let values = some_values(inner, is_of_cluster)?;
+    let values = values(inner, is_of_cluster)?;
     match verb {
         "init" => {
             let copies = inner.get_one::<String>("copies").expect("clap has a default");
@@ -206,9 +219,10 @@ fn gather(flags: &HashMap<&'static str, String>) -> anyhow::Result<Values> {
     Values::gather(flags, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
-fn values(matches: &ArgMatches) -> anyhow::Result<Values> {
+/// The values of the settings that a command takes.
+fn values(matches: &ArgMatches, which: fn(&Setting) -> bool) -> anyhow::Result<Values> {
     let mut flags = HashMap::new();
-    for setting in SETTINGS {
+    for setting in settings().filter(which) {
         if setting.value == SWITCH {
             if matches.get_flag(setting.name) {
                 flags.insert(setting.name, "true".to_owned());
@@ -234,15 +248,15 @@ fn values_for(matches: &ArgMatches) -> anyhow::Result<Values> {
 fn account_command() -> Command {
     let name =
         || Arg::new("name").required(true).value_name("NAME").help("3 to 24 lower-case letters and digits");
-    let key = || Arg::new("key").long("key").value_name("KEY").help("key in base64 (default: a fresh one)");
+    let key = || Arg::new("key").long("key").value_name("KEY").help("Key in base64 [default: a random one]");
     Command::new("account")
-        .about("Add, list, rotate and remove accounts, while the server runs or without")
+        .about("Add, list, rotate and remove accounts, also while the server runs")
         .subcommand_required(true)
         .subcommand(Command::new("add").about("Add an account and print its key").arg(name()).arg(key()))
         .subcommand(Command::new("list").about("List the accounts of the data folder"))
         .subcommand(
             Command::new("rotate")
-                .about("Give an account a new first key; the one before stays valid as its second")
+                .about("Give an account a new key; the previous one stays valid until the next rotation")
                 .arg(name())
                 .arg(key()),
         )
@@ -265,26 +279,31 @@ fn run_account(matches: &ArgMatches) -> anyhow::Result<()> {
 
 /// The limits that `tavola sas` takes: name, form of the value, default, help.
 const SAS_LIMITS: &[(&str, &str, &str, &str)] = &[
-    ("account", "NAME", "", "account that signs (default: the development account)"),
-    ("table", "NAME", "", "a SAS for this table only; without table or queue, an account SAS"),
-    ("queue", "NAME", "", "a SAS for this queue only"),
-    ("permissions", "LETTERS", "", "table: r a u d; queue: r a u p; account: r w d l a c u p"),
-    ("expiry", "TIME", "", "7d, 12h, 30m from now, or a time such as 2030-01-31T00:00:00Z"),
-    ("start", "TIME", "", "not valid before this time"),
-    ("ip", "ADDRESS[-ADDRESS]", "", "only from this address or range"),
-    ("policy", "ID", "", "stored access policy that holds the rest"),
-    ("from", "PARTITION[/ROW]", "", "first entity of the table that it covers"),
-    ("to", "PARTITION[/ROW]", "", "last entity of the table that it covers"),
-    ("services", "LETTERS", "qt", "account SAS: b blob, q queue, t table"),
-    ("resource-types", "LETTERS", "sco", "account SAS: s service, c tables, o entities"),
-    ("endpoint", "URL", "", "print a connection string with this endpoint"),
+    ("account", "NAME", "", "Account that signs [default: the only account, or the development account]"),
+    ("table", "NAME", "", "Table that the SAS opens; without --table and --queue it is an account SAS"),
+    ("queue", "NAME", "", "Queue that the SAS opens"),
+    ("permissions", "LETTERS", "", "Table: r a u d; queue: r a u p; account: r w d l a c u p"),
+    ("expiry", "TIME", "", "End: 7d, 12h or 30m from now, or a time such as 2030-01-31T00:00:00Z"),
+    ("start", "TIME", "", "Not valid before this time"),
+    ("ip", "ADDRESS[-ADDRESS]", "", "Valid from this address or range only"),
+    ("policy", "ID", "", "Stored access policy that holds the remaining limits"),
+    ("from", "PARTITION[/ROW]", "", "First entity of the table that the SAS covers"),
+    ("to", "PARTITION[/ROW]", "", "Last entity of the table that the SAS covers"),
+    ("services", "LETTERS", "qt", "Account SAS: b blob, q queue, t table"),
+    (
+        "resource-types",
+        "LETTERS",
+        "sco",
+        "Account SAS: s service, c tables and queues, o entities and messages",
+    ),
+    ("endpoint", "URL", "", "Print a connection string with this endpoint"),
 ];
 
 fn sas_command() -> Command {
     let https = Arg::new("https-only")
         .long("https-only")
         .action(ArgAction::SetTrue)
-        .help("refuse it over plain HTTP");
+        .help("Not valid over plain HTTP");
     let command = Command::new("sas")
         .about("Print a shared access signature, or a connection string with one")
         .arg(https);
@@ -317,5 +336,42 @@ fn sas_request(matches: &ArgMatches) -> SasRequest {
         services: text("services"),
         resource_types: text("resource-types"),
         endpoint: text("endpoint"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn help(arguments: &[&str]) -> String {
+        let error = command().try_get_matches_from([&["tavola"], arguments].concat()).unwrap_err();
+        assert_eq!(error.kind(), clap::error::ErrorKind::DisplayHelp, "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn help_has_headings_and_defaults_and_the_short_one_leaves_the_rest_to_serve() {
+        let (short, long) = (help(&["--help"]), help(&["serve", "--help"]));
+        for setting in settings() {
+            assert!(long.contains(&format!("--{}", setting.name)), "{}", setting.name);
+            assert!(long.contains(&format!("{}:", setting.heading)), "{}", setting.heading);
+        }
+        assert!(long.contains("[default: 10002]") && short.contains("[default: 10002]"), "{short}");
+        assert!(short.contains("Table and Queue") && short.contains("verify"), "{short}");
+        assert!(!short.contains("--inflight-mb"), "{short}");
+        let matches = command().try_get_matches_from(["tavola", "--inflight-mb", "8"]).unwrap();
+        assert_eq!(matches.get_one::<String>("inflight-mb").map(String::as_str), Some("8"));
+    }
+
+    #[test]
+    fn flags_that_did_nothing_are_gone() {
+        for flag in ["--blob-port", "--console-port"] {
+            assert!(command().try_get_matches_from(["tavola", "serve", flag, "1"]).is_err(), "{flag}");
+        }
     }
 }

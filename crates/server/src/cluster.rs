@@ -57,28 +57,28 @@ fn tls(values: &Values) -> anyhow::Result<Option<TlsSettings>> {
 /// The counters of the engine, as they are shown.
 pub fn counters(metrics: &CqlMetrics) -> Vec<(&'static str, &'static str, u64)> {
     vec![
-        ("tavola_cql_transactions_total", "Transactions that were asked for.", metrics.transactions),
-        ("tavola_cql_commits_total", "Conditional batches that were sent.", metrics.commits),
+        ("tavola_cql_transactions_total", "Transactions that were asked for", metrics.transactions),
+        ("tavola_cql_commits_total", "Conditional batches that were sent", metrics.commits),
         (
             "tavola_cql_conflicts_total",
-            "Rounds decided again because another server was first.",
+            "Rounds decided again because another server was first",
             metrics.conflicts,
         ),
-        ("tavola_cql_retries_total", "Statements that were sent again after a failure.", metrics.retries),
+        ("tavola_cql_retries_total", "Statements that were sent again after a failure", metrics.retries),
         (
             "tavola_cql_unknown_outcomes_total",
-            "Transactions whose outcome is unknown.",
+            "Transactions whose outcome is unknown",
             metrics.unknown_outcomes,
         ),
-        ("tavola_cql_partitions_listed_total", "Partitions added to a directory.", metrics.partitions_listed),
+        ("tavola_cql_partitions_listed_total", "Partitions added to a directory", metrics.partitions_listed),
         (
             "tavola_cql_partitions_unlisted_total",
-            "Entries removed from a directory.",
+            "Entries removed from a directory",
             metrics.partitions_unlisted,
         ),
         (
             "tavola_cql_spaces_reclaimed_total",
-            "Dropped spaces whose rows were removed.",
+            "Dropped spaces whose rows were removed",
             metrics.spaces_reclaimed,
         ),
     ]
@@ -87,7 +87,7 @@ pub fn counters(metrics: &CqlMetrics) -> Vec<(&'static str, &'static str, u64)> 
 /// What goes up and down, as far as it is known.
 pub fn gauges(metrics: &CqlMetrics) -> Vec<(&'static str, &'static str, u64)> {
     let entries = metrics.directory_entries;
-    let help = "Partitions in all directories, as the cluster last estimated.";
+    let help = "Partitions in all directories, as the cluster last estimated";
     entries.map(|entries| ("tavola_cql_directory_entries", help, entries)).into_iter().collect()
 }
 

@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
+use crate::accept::accept;
 use crate::store::Store;
 
 const SOCKET: &str = "control.sock";
@@ -46,13 +47,11 @@ pub fn listen(
         .with_context(|| format!("cannot protect {}", path.display()))?;
     Ok(tokio::spawn(async move {
         loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+            let (stream, _) = tokio::select! {
+                accepted = accept("control", || listener.accept()) => accepted,
                 () = async { let _ = shutdown.wait_for(|stop| *stop).await; } => break,
             };
-            if let Ok((stream, _)) = accepted {
-                tokio::spawn(answer(stream, controlled.clone()));
-            }
+            tokio::spawn(answer(stream, controlled.clone()));
         }
         let _ = std::fs::remove_file(&path);
     }))
@@ -78,7 +77,7 @@ async fn answer(stream: UnixStream, controlled: Arc<Controlled>) {
         _ => "error unknown command\n".to_owned(),
     };
     if let Err(error) = writer.write_all(reply.as_bytes()).await {
-        tracing::warn!(%error, "control answer was not sent");
+        tracing::warn!(%error, "cannot send the answer to a control command");
     }
 }
 

@@ -1,26 +1,42 @@
-//! A port of its own for those who watch the server: is it alive, can it serve, what has it counted.
+//! The health port: is the server alive, can it serve, what has it counted.
 //!
 //! | path | answers |
 //! |---|---|
 //! | `/health/live` | 200 as long as the process answers |
 //! | `/health/ready` | 200 if the store answers a read now, else 503: a load balancer sends requests elsewhere |
-//! | `/metrics` | counters, in the text form that Prometheus reads |
+//! | `/metrics` | counters and gauges, in the text form that Prometheus reads |
 //!
-//! One short request a connection, without a body; everything is bounded.
+//! One short request a connection, without a body; everything is bounded. Connections that have not sent a request
+//! never shut out one that does: when all are taken, the oldest of them is closed, from the address that holds most.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tavola_frontend::{Affinity, Shutdown};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
+use crate::accept::accept;
+use crate::metrics;
 use crate::store::Store;
 
+/// The least that hyper takes.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
-const CONNECTIONS_MAX: usize = 32;
-const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
+const CONNECTIONS_MAX: usize = 64;
+const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
+const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// What is watched.
@@ -34,133 +50,235 @@ pub struct Watched {
 
 /// Answers until told to stop.
 pub async fn serve(socket: TcpListener, watched: Watched, mut shutdown: Shutdown) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let connections = Arc::new(Connections::default());
     loop {
-        let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
+        let (stream, peer) = tokio::select! {
+            accepted = accept("health", || socket.accept()) => accepted,
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
-        let (Ok((stream, _)), Ok(place)) = (accepted, room.clone().try_acquire_owned()) else { continue };
+        connections.open(peer.ip(), |slot| converse(stream, watched.clone(), slot));
+    }
+}
+
+/// One request, one answer.
+async fn converse(stream: TcpStream, watched: Watched, slot: Slot) {
+    let service = service_fn(|request: Request<Incoming>| {
+        slot.has_request.store(true, Ordering::Relaxed);
         let watched = watched.clone();
-        tokio::spawn(async move {
-            // Whoever asks too slowly, or hangs up, gets no answer.
-            let _ = tokio::time::timeout(REQUEST_TIME_MAX, answer(stream, &watched)).await;
-            drop(place);
-        });
-    }
+        async move { Ok::<_, Infallible>(answer(&request, &watched).await) }
+    });
+    let mut http = http1::Builder::new();
+    http.keep_alive(false).max_buf_size(HEAD_BYTES_MAX).timer(TokioTimer::new());
+    http.header_read_timeout(HEAD_TIME_MAX);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    // Whoever asks too slowly, sends no HTTP or hangs up gets no answer; there is nothing to do about it here.
+    let _ = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
 }
 
-async fn answer(mut stream: TcpStream, watched: &Watched) -> std::io::Result<()> {
-    let mut head = Vec::new();
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        if head.len() > HEAD_BYTES_MAX || stream.read_buf(&mut head).await? == 0 {
-            return Ok(());
+async fn answer(request: &Request<Incoming>, watched: &Watched) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    }
+    match request.uri().path() {
+        "/health/live" => text(StatusCode::OK, "alive\n"),
+        "/health/ready" => match tokio::time::timeout(PROBE_TIME_MAX, watched.store.probe()).await {
+            Ok(Ok(())) => text(StatusCode::OK, "ready\n"),
+            Ok(Err(error)) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+            Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n"),
+        },
+        "/metrics" => {
+            let mut response = text(StatusCode::OK, metrics::text(watched));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
+            response
         }
-    }
-    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let (status, body) = match path_of(line) {
-        Some("/health/live") => ("200 OK", "alive\n".to_owned()),
-        Some("/health/ready") => ready(&watched.store).await,
-        Some("/metrics") => ("200 OK", metrics(watched)),
-        Some(_) => ("404 Not Found", "there are /health/live, /health/ready and /metrics\n".to_owned()),
-        None => ("405 Method Not Allowed", "only GET\n".to_owned()),
-    };
-    let text = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(text.as_bytes()).await?;
-    stream.shutdown().await
-}
-
-/// The path of a GET, without its query.
-fn path_of(line: &[u8]) -> Option<&str> {
-    let target = std::str::from_utf8(line).ok()?.strip_prefix("GET ")?.split(' ').next()?;
-    target.split('?').next()
-}
-
-async fn ready(store: &Store) -> (&'static str, String) {
-    match tokio::time::timeout(PROBE_TIME_MAX, store.probe()).await {
-        Ok(Ok(())) => ("200 OK", "ready\n".to_owned()),
-        Ok(Err(error)) => ("503 Service Unavailable", format!("{error}\n")),
-        Err(_) => ("503 Service Unavailable", "the store does not answer\n".to_owned()),
+        _ => text(StatusCode::NOT_FOUND, "there are /health/live, /health/ready and /metrics\n"),
     }
 }
 
-/// Every counter with what it counts.
-fn metrics(watched: &Watched) -> String {
-    let mut out = String::new();
-    let mut show = |name: &str, help: &str, kind: &str, value: u64| {
-        out.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"));
-    };
-    show("tavola_up", "The process answers.", "gauge", 1);
-    for (name, help, value) in watched.store.counters() {
-        show(name, help, "counter", value);
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}
+
+/// The connections that are open, by when they came.
+#[derive(Default)]
+struct Connections {
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    next_id: u64,
+    by_age: BTreeMap<u64, Connection>,
+}
+
+struct Connection {
+    address: IpAddr,
+    /// Whether its request has arrived.
+    has_request: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+/// A connection's entry among the open ones, given back when it is dropped.
+struct Slot {
+    connections: Arc<Connections>,
+    id: u64,
+    has_request: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Spawns a conversation, if need be in the slot of one that has not asked anything. If all have, the new one
+    /// is closed.
+    fn open<Conversation>(self: &Arc<Self>, address: IpAddr, begin: impl FnOnce(Slot) -> Conversation)
+    where
+        Conversation: Future<Output = ()> + Send + 'static,
+    {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.by_age.len() >= CONNECTIONS_MAX {
+            let Some(id) = open.least_deserving() else { return };
+            if let Some(closed) = open.by_age.remove(&id) {
+                closed.task.abort();
+            }
+        }
+        let (id, has_request) = (open.next_id, Arc::new(AtomicBool::new(false)));
+        open.next_id += 1;
+        let slot = Slot { connections: self.clone(), id, has_request: has_request.clone() };
+        let task = tokio::spawn(begin(slot)).abort_handle();
+        open.by_age.insert(id, Connection { address, has_request, task });
     }
-    for (name, help, value) in watched.store.gauges() {
-        show(name, help, "gauge", value);
+}
+
+impl Open {
+    /// Of those that have not asked anything, the oldest from the address that has most of them.
+    fn least_deserving(&self) -> Option<u64> {
+        let idle = || self.by_age.iter().filter(|(_, one)| !one.has_request.load(Ordering::Relaxed));
+        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for (_, connection) in idle() {
+            *counts.entry(connection.address).or_default() += 1;
+        }
+        let (address, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        idle().find(|(_, connection)| connection.address == address).map(|(id, _)| *id)
     }
-    if let Some(affinity) = &watched.affinity {
-        let metrics = affinity.metrics();
-        show("tavola_members", "Servers on the cluster that are up.", "gauge", metrics.members);
-        let forwarded = "Writes that the server which owns their partition answered.";
-        show("tavola_forwarded_total", forwarded, "counter", metrics.forwarded);
-        let failures = "Writes that were to be handed to another server, and could not.";
-        show("tavola_forward_failures_total", failures, "counter", metrics.failures);
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.connections.open.lock().unwrap_or_else(PoisonError::into_inner).by_age.remove(&self.id);
     }
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use tavola_frontend::Member;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    #[test]
-    fn only_gets_have_a_path() {
-        assert_eq!(path_of(b"GET /metrics HTTP/1.1"), Some("/metrics"));
-        assert_eq!(path_of(b"GET /health/ready?x=1 HTTP/1.1"), Some("/health/ready"));
-        assert_eq!(path_of(b"POST /metrics HTTP/1.1"), None);
-        assert_eq!(path_of(b"\xFF"), None);
+    /// A health port on an empty store, until the handle is dropped.
+    struct Serving {
+        address: std::net::SocketAddr,
+        stop: tokio::sync::watch::Sender<bool>,
+        _folder: tempfile::TempDir,
     }
 
-    async fn ask(watched: Watched, path: &str) -> String {
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = socket.local_addr().unwrap();
-        let (stop, stopped) = tokio::sync::watch::channel(false);
-        let serving = tokio::spawn(serve(socket, watched, stopped));
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await.unwrap();
-        stop.send_replace(true);
-        serving.await.unwrap();
-        text
+    impl Serving {
+        async fn start() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let settings = tavola_engine_local::LocalSettings::new(folder.path());
+            let clock = Arc::new(tavola_system::SystemClock);
+            let store = Store::Local(tavola_engine_local::LocalEngine::open(settings, clock).unwrap());
+            let member = Member {
+                name: "a".into(),
+                start_id: "1".into(),
+                host: "a".into(),
+                ports: Vec::new(),
+                certificate: None,
+            };
+            let watched = Watched { store, affinity: Some(Affinity::new(member)) };
+            let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = socket.local_addr().unwrap();
+            let (stop, stopped) = tokio::sync::watch::channel(false);
+            tokio::spawn(serve(socket, watched, stopped));
+            Self { address, stop, _folder: folder }
+        }
+
+        async fn ask(&self, request: &str) -> String {
+            let mut stream = TcpStream::connect(self.address).await.unwrap();
+            stream.write_all(format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await.unwrap();
+            text
+        }
+    }
+
+    impl Drop for Serving {
+        fn drop(&mut self) {
+            self.stop.send_replace(true);
+        }
     }
 
     #[tokio::test]
     async fn a_server_that_can_serve_says_so() {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = tavola_engine_local::LocalSettings::new(folder.path());
-        let clock = Arc::new(tavola_system::SystemClock);
-        let store = Store::Local(tavola_engine_local::LocalEngine::open(settings, clock).unwrap());
-        let member = Member {
-            name: "a".into(),
-            start_id: "1".into(),
-            host: "a".into(),
-            ports: Vec::new(),
-            certificate: None,
-        };
-        let watched = Watched { store, affinity: Some(Affinity::new(member)) };
-        for (path, status, word) in [
-            ("/health/live", "200", "alive"),
-            ("/health/ready", "200", "ready"),
-            ("/metrics", "200", "\ntavola_up 1\n"),
-            ("/metrics", "200", "\ntavola_members 1\n"),
-            ("/other", "404", "there are"),
+        let serving = Serving::start().await;
+        for (request, status, word) in [
+            ("GET /health/live", "200", "alive"),
+            ("HEAD /health/live", "200", "content-length: 6"),
+            ("GET /health/ready?x=1", "200", "ready"),
+            ("GET /metrics", "200", "\n# TYPE tavola_up gauge\ntavola_up 1\n"),
+            ("GET /metrics", "200", "\ntavola_members 1\n"),
+            ("GET /metrics", "200", "\n# TYPE tavola_forwarded counter\ntavola_forwarded_total 0\n"),
+            ("GET /metrics", "200", "application/openmetrics-text"),
+            ("GET /other", "404", "there are"),
+            ("POST /metrics", "405", "only GET"),
         ] {
-            let text = ask(watched.clone(), path).await;
+            let text = serving.ask(request).await;
             assert!(text.starts_with(&format!("HTTP/1.1 {status}")) && text.contains(word), "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn idle_connections_do_not_shut_out_one_that_asks() {
+        let serving = Serving::start().await;
+        let mut idle = Vec::new();
+        for number in 0..3 * CONNECTIONS_MAX {
+            let mut stream = TcpStream::connect(serving.address).await.unwrap();
+            if number % 2 == 0 {
+                stream.write_all(b"GET /health").await.unwrap();
+            }
+            idle.push(stream);
+        }
+        for _ in 0..2 * CONNECTIONS_MAX {
+            assert!(serving.ask("GET /health/live").await.contains("alive"));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_slot_of_the_greediest_address_goes_first_and_those_that_asked_stay() {
+        let connections = Arc::new(Connections::default());
+        let address = |number: u8| IpAddr::from([10, 0, 0, number]);
+        let open = |from, has_request| {
+            connections.open(from, |slot| {
+                slot.has_request.store(has_request, Ordering::Relaxed);
+                async move {
+                    let _slot = slot;
+                    std::future::pending().await
+                }
+            });
+        };
+        open(address(1), false);
+        open(address(2), true);
+        for _ in 0..CONNECTIONS_MAX - 2 {
+            open(address(2), false);
+        }
+        open(address(3), false);
+        let ids = || connections.open.lock().unwrap().by_age.keys().copied().collect::<Vec<_>>();
+        assert_eq!((ids().len(), &ids()[..3]), (CONNECTIONS_MAX, &[0, 1, 3][..]), "the third one is closed");
+        for _ in 0..2 * CONNECTIONS_MAX {
+            open(address(2), true);
+        }
+        assert_eq!(ids().len(), CONNECTIONS_MAX);
+        assert!(connections.open.lock().unwrap().least_deserving().is_none());
     }
 }

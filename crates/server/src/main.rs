@@ -1,5 +1,6 @@
 //! `tavola`: settings, wiring, command line. The only crate that reads the environment.
 
+mod accept;
 mod account;
 mod account_file;
 mod accounts;
@@ -13,6 +14,7 @@ mod files;
 mod health;
 mod maintain;
 mod membership;
+mod metrics;
 mod moving;
 mod oidc;
 mod serve;

@@ -57,9 +57,9 @@ impl Joined {
         let ports = ports(listeners)?;
         let Some(members) = engine.members().await? else {
             tracing::warn!(
-                "servers do not know each other: the keyspace was made by an earlier version, run `tavola cluster init` once more"
+                "writes are not forwarded to other servers: the keyspace was made by an earlier version, run `tavola cluster init` again"
             );
-            return Ok(Self::No("off: run `tavola cluster init` once more"));
+            return Ok(Self::No("off: run `tavola cluster init` again"));
         };
         let tls = listeners.iter().find_map(|listener| listener.tls.clone());
         let affinity = Affinity::new(new_member(host, ports));
@@ -102,7 +102,7 @@ impl Membership {
             if let Err(error) = &heard
                 && was_heard
             {
-                tracing::warn!(%error, "the other servers are not heard of");
+                tracing::warn!(%error, "cannot read the list of servers from the cluster");
             }
             was_heard = heard.is_ok();
             tokio::select! {

@@ -1,4 +1,4 @@
-//! Bearer tokens: where the issuer's keys come from, and when they are looked at again.
+//! Bearer tokens: where the issuer's keys come from, and when they are read again.
 //!
 //! A file is read again when it changes. A URL is fetched at the start, from time to time, and when a token names
 //! a key that is not known yet, but then at most once a minute, since anyone can send such a token. What cannot be
@@ -17,7 +17,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 
 use crate::settings::Values;
 
-/// How often a file is looked at.
+/// How often a file is checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Least time between two fetches that clients or failures cause.
 const FETCH_AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -159,17 +159,17 @@ fn fetch_text(url: &str) -> anyhow::Result<String> {
     Ok(response.body_mut().with_config().limit(KEY_SET_BYTES_MAX).read_to_string()?)
 }
 
-/// Puts new keys in place; without any the old ones stay. Says whether there were some.
+/// Replaces the keys; without new ones the old ones stay. Says whether there were some.
 fn renew(issuer: &TokenIssuer, keys: anyhow::Result<KeySet>) -> bool {
     match keys {
         Ok(keys) => {
-            tracing::info!(keys = keys.len(), "keys of the token issuer renewed");
+            tracing::info!(keys = keys.len(), "fetched the keys of the token issuer");
             issuer.replace_keys(keys);
             true
         }
         Err(error) => {
             let cause = format!("{error:#}");
-            tracing::warn!(cause, "keys of the token issuer not renewed");
+            tracing::warn!(cause, "cannot fetch the keys of the token issuer, the known ones stay");
             false
         }
     }

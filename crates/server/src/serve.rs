@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::accounts::AccountSource;
+use crate::accounts::{AccountSource, development_note};
 use crate::banner::{Banner, Endpoint};
 use crate::control::{self, Controlled};
 use crate::files;
@@ -101,8 +101,9 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let banner = Banner {
         endpoints,
         accounts: &accounts.current(),
-        kept_in: store.place(&folder.path),
+        location: store.location(&folder.path),
         ephemeral: folder.temporary.is_some() && store.is_local(),
+        development: development_note(&accounts.current()),
         servers: joined.as_ref().map(Joined::text),
         seconds: started.elapsed().as_secs_f64(),
     };
@@ -163,7 +164,7 @@ async fn listen(values: &Values, host: IpAddr) -> anyhow::Result<Vec<Listener>> 
         listeners.push(Listener { socket, service, tls });
     }
     if listeners.is_empty() {
-        bail!("every port is off");
+        bail!("every port is off: nothing to serve");
     }
     Ok(listeners)
 }
@@ -186,7 +187,7 @@ async fn sweep_queues(service: Service, mut stopped: watch::Receiver<bool>) {
             _ = stopped.wait_for(|stop| *stop) => return,
         }
         if let Err(error) = service.sweep_queues().await {
-            tracing::warn!(%error, "expired messages stay until the next sweep");
+            tracing::warn!(%error, "cannot remove expired messages, will retry at the next sweep");
         }
     }
 }

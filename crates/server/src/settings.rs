@@ -1,7 +1,8 @@
 //! Every setting, once: its name on the command line, in the environment and in `tavola.toml`, its default
 //! and what it does. The flag wins over the environment, which wins over the file.
 //!
-//! `docs/settings.md` is written from this table and checked against it.
+//! The help, `docs/settings.md` and the keys of the file come from this table. clap parses the flags and `toml` the
+//! file; only their precedence is ours, because clap knows no file and the crates that merge sources know no flags.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,153 +19,195 @@ pub struct Setting {
     pub default: &'static str,
     /// What it does.
     pub help: &'static str,
+    /// The heading under which help and documents show it.
+    pub heading: &'static str,
 }
 
-const fn setting(
-    name: &'static str,
-    value: &'static str,
-    default: &'static str,
-    help: &'static str,
-) -> Setting {
-    Setting { name, value, default, help }
-}
+/// A group of settings under a heading: name, form of the value, default, what it does.
+type Group = (&'static str, &'static [(&'static str, &'static str, &'static str, &'static str)]);
 
 /// A switch: given or not.
 pub const SWITCH: &str = "";
 
 /// All settings, in the order of the help.
-pub const SETTINGS: &[Setting] = &[
-    setting("data", "DIR", "tavola-data", "folder that holds everything; made if it does not exist"),
-    setting("ephemeral", SWITCH, "false", "use a temporary data folder and remove it at exit"),
-    setting(
-        "engine",
-        "local|cql",
-        "local",
-        "where rows are kept: in the data folder, or in a Cassandra cluster that any number of servers share",
+const GROUPS: &[Group] = &[
+    (
+        "Store",
+        &[
+            ("data", "DIR", "tavola-data", "Data folder; created if it does not exist"),
+            ("ephemeral", SWITCH, "false", "Use a temporary data folder and remove it at exit"),
+            (
+                "engine",
+                "local|cql",
+                "local",
+                "Where rows are stored: in the data folder, or in a Cassandra cluster that servers share",
+            ),
+            ("cache-mb", "MIB", "64", "Block cache: memory for blocks read from disk"),
+            (
+                "memtable-mb",
+                "MIB",
+                "4",
+                "Memory for the newest rows of a table before they are flushed to disk. More raises insert throughput and the longest write stall",
+            ),
+            ("disk-reserve-mb", "MIB", "256", "Free disk space below which writes are refused"),
+        ],
     ),
-    setting("cql-nodes", "HOST:PORT,…", "", "some nodes of the cluster; the others are found through them"),
-    setting("cql-keyspace", "NAME", "tavola", "keyspace of the cluster that holds everything"),
-    setting("cql-user", "NAME", "", "user of the cluster, where it asks for one"),
-    setting("cql-password-file", "FILE", "", "file whose first line is the password of that user"),
-    setting(
-        "cql-ca",
-        "FILE",
-        "",
-        "certificates of the authority of the cluster, in PEM form; with it, connections to the cluster are encrypted",
+    (
+        "Endpoints",
+        &[
+            ("host", "ADDRESS", "127.0.0.1", "IP address to listen on"),
+            ("table-port", "PORT|off", "10002", "Port of the table endpoint; 0 picks a free one"),
+            ("queue-port", "PORT|off", "10001", "Port of the queue endpoint; 0 picks a free one"),
+            ("table-tls-port", "PORT|off", "off", "Port of the table endpoint over TLS; 0 picks a free one"),
+            ("queue-tls-port", "PORT|off", "off", "Port of the queue endpoint over TLS; 0 picks a free one"),
+            (
+                "tls-cert",
+                "FILE",
+                "",
+                "Certificate chain of the TLS ports, as PEM; read again when it changes",
+            ),
+            ("tls-key", "FILE", "", "Private key of the certificate, as PEM"),
+            (
+                "health-port",
+                "PORT|off",
+                "off",
+                "Port for /health/live, /health/ready and /metrics; 0 picks a free one",
+            ),
+            ("ready-file", "FILE", "", "File to write the endpoints to, as JSON, once they listen"),
+        ],
     ),
-    setting("cql-cert", "FILE", "", "certificate to show to the cluster, where it asks for one, in PEM form"),
-    setting("cql-key", "FILE", "", "private key of that certificate, in PEM form"),
-    setting("host", "ADDRESS", "127.0.0.1", "address to listen on"),
-    setting(
-        "advertise-host",
-        "HOST|off",
-        "",
-        "address by which other servers on the cluster reach this one, to hand it the writes of the partitions it owns (default: --host, if it is one address)",
+    (
+        "Accounts",
+        &[
+            (
+                "account",
+                "NAME:KEY[:KEY2]",
+                "",
+                "Account with its keys; repeat the flag for more, or separate by ; in TAVOLA_ACCOUNTS, AZURITE_ACCOUNTS and the file. Accounts of `tavola account add` are served too",
+            ),
+            (
+                "development-account",
+                "on|off|auto",
+                "auto",
+                "Serve the well-known development account, whose key is public; auto does so while there is no other account",
+            ),
+            (
+                "allow-public-development-key",
+                SWITCH,
+                "false",
+                "Listen on a public address although an account has the public development key",
+            ),
+            ("oidc-issuer", "URL", "", "Issuer (iss) whose bearer tokens are accepted; without it, none are"),
+            ("oidc-audience", "TEXT", "", "Audience (aud) that bearer tokens must name"),
+            (
+                "oidc-jwks",
+                "FILE|URL",
+                "",
+                "JSON Web Key Set of the issuer: a file, read again when it changes, or an https URL",
+            ),
+            ("oidc-read-role", "TEXT", "Storage.Read", "Role of a bearer token that may read"),
+            (
+                "oidc-write-role",
+                "TEXT",
+                "Storage.ReadWrite",
+                "Role of a bearer token that may read and write",
+            ),
+            ("oidc-refresh-seconds", "SECONDS", "3600", "How often a key set is fetched again from its URL"),
+        ],
     ),
-    setting("table-port", "PORT|off", "10002", "port of the table endpoint (0 picks a free one)"),
-    setting("queue-port", "PORT|off", "10001", "port of the queue endpoint (0 picks a free one)"),
-    setting("blob-port", "PORT", "10000", "port of the blob endpoint (this version does not serve it yet)"),
-    setting("console-port", "PORT", "10003", "port of the console (this version does not serve it yet)"),
-    setting(
-        "health-port",
-        "PORT|off",
-        "off",
-        "port for /health/live, /health/ready and /metrics (0 picks a free one)",
+    (
+        "Behaviour",
+        &[
+            (
+                "plan-header",
+                "on|off|auto",
+                "auto",
+                "Say in x-tavola-plan how each query ran; auto does so on a loopback address",
+            ),
+            (
+                "table-delete-delay-seconds",
+                "SECONDS",
+                "0",
+                "How long the name of a deleted table answers TableBeingDeleted",
+            ),
+            (
+                "queue-delete-delay-seconds",
+                "SECONDS",
+                "0",
+                "How long the name of a deleted queue answers QueueBeingDeleted",
+            ),
+        ],
     ),
-    setting("queue-tls-port", "PORT|off", "off", "port of the queue endpoint over TLS (0 picks a free one)"),
-    setting("table-tls-port", "PORT|off", "off", "port of the table endpoint over TLS (0 picks a free one)"),
-    setting(
-        "tls-cert",
-        "FILE",
-        "",
-        "certificate chain for the TLS ports, in PEM form; read again when it changes",
+    (
+        "Limits",
+        &[
+            ("worker-threads", "COUNT", "0", "Threads that answer requests; 0 for one per core"),
+            ("connections-max", "COUNT", "4096", "Open connections; more wait to be accepted"),
+            ("headers-max", "COUNT", "100", "Headers of a request"),
+            ("head-kb", "KIB", "64", "URL and headers of a request together; at least 8"),
+            ("inflight-mb", "MIB", "64", "Memory for large request bodies, all together"),
+            ("handshake-seconds", "SECONDS", "10", "Time for a TLS handshake"),
+            ("idle-seconds", "SECONDS", "120", "Time that a connection may be idle between requests"),
+            ("head-seconds", "SECONDS", "15", "Time for a client to send its headers"),
+            (
+                "body-seconds",
+                "SECONDS",
+                "120",
+                "Time for a client to send a body, and time without taking a byte of an answer",
+            ),
+            (
+                "body-rate-min",
+                "BYTES",
+                "1024",
+                "Bytes per second that a body must bring after its first five seconds; 0 for no minimum",
+            ),
+            ("drain-seconds", "SECONDS", "10", "Time for requests in flight to finish at shutdown"),
+        ],
     ),
-    setting("tls-key", "FILE", "", "private key of the certificate, in PEM form"),
-    setting(
-        "account",
-        "NAME:KEY[:KEY2]",
-        "",
-        "an account and its keys; repeat the flag for more, or separate by ; in TAVOLA_ACCOUNTS, AZURITE_ACCOUNTS and the file. Without any, the well-known development account",
+    (
+        "Cluster (--engine cql)",
+        &[
+            ("cql-nodes", "HOST:PORT,…", "", "Some nodes of the cluster; they name the others"),
+            ("cql-keyspace", "NAME", "tavola", "Keyspace that holds all rows"),
+            ("cql-user", "NAME", "", "User of the cluster, where it asks for one"),
+            ("cql-password-file", "FILE", "", "File whose first line is the password of that user"),
+            (
+                "cql-ca",
+                "FILE",
+                "",
+                "Certificates of the cluster's authority, as PEM; with them, connections to the cluster are encrypted",
+            ),
+            ("cql-cert", "FILE", "", "Client certificate for the cluster, where it asks for one, as PEM"),
+            ("cql-key", "FILE", "", "Private key of the client certificate, as PEM"),
+            (
+                "advertise-host",
+                "HOST|off",
+                "",
+                "Address at which other servers reach this one, to forward writes of the partitions it owns (default: --host, if it is one address)",
+            ),
+        ],
     ),
-    setting(
-        "allow-public-development-key",
-        SWITCH,
-        "false",
-        "listen on a public address although an account has the development key, which everybody knows",
+    (
+        "Logs and configuration",
+        &[
+            ("log-format", "text|json", "text", "Format of log lines on standard error"),
+            (
+                "log-level",
+                "error|warn|info|debug",
+                "warn",
+                "Least important level that is logged; info adds refused requests, debug every request",
+            ),
+            ("config", "FILE", "tavola.toml", "Settings file; the default one may be missing"),
+        ],
     ),
-    setting("oidc-issuer", "URL", "", "issuer (iss) whose bearer tokens are accepted; without it, none are"),
-    setting("oidc-audience", "TEXT", "", "audience (aud) that bearer tokens must name"),
-    setting(
-        "oidc-jwks",
-        "FILE|URL",
-        "",
-        "keys of the issuer, as a JSON Web Key Set: a file, read again when it changes, or an https URL",
-    ),
-    setting("oidc-read-role", "TEXT", "Storage.Read", "role of a bearer token that may read"),
-    setting("oidc-write-role", "TEXT", "Storage.ReadWrite", "role of a bearer token that may read and write"),
-    setting(
-        "oidc-refresh-seconds",
-        "SECONDS",
-        "3600",
-        "how often the keys of an issuer are fetched from a URL",
-    ),
-    setting(
-        "plan-header",
-        "on|off|auto",
-        "auto",
-        "tell in x-tavola-plan how each query ran; auto does so on a loopback address",
-    ),
-    setting(
-        "table-delete-delay-seconds",
-        "SECONDS",
-        "0",
-        "how long the name of a deleted table answers TableBeingDeleted",
-    ),
-    setting(
-        "queue-delete-delay-seconds",
-        "SECONDS",
-        "0",
-        "how long the name of a deleted queue answers QueueBeingDeleted",
-    ),
-    setting("cache-mb", "MIB", "64", "memory for blocks read from disk"),
-    setting(
-        "memtable-mb",
-        "MIB",
-        "4",
-        "memory for the newest rows of a table before they are written out; more takes more inserts a second and lets some wait longer",
-    ),
-    setting("disk-reserve-mb", "MIB", "256", "free disk space below which writes are refused"),
-    setting("worker-threads", "COUNT", "0", "threads that answer requests (0 for one a core)"),
-    setting("connections-max", "COUNT", "4096", "connections open at once; more wait to be accepted"),
-    setting("headers-max", "COUNT", "100", "headers of a request"),
-    setting("head-kb", "KIB", "64", "size of a request's URL and headers together (at least 8)"),
-    setting("inflight-mb", "MIB", "64", "memory for large request bodies at once"),
-    setting("handshake-seconds", "SECONDS", "10", "how long a TLS handshake may take"),
-    setting("idle-seconds", "SECONDS", "120", "how long a connection may be idle between requests"),
-    setting("head-seconds", "SECONDS", "15", "how long a client may take to send its headers"),
-    setting(
-        "body-seconds",
-        "SECONDS",
-        "120",
-        "how long a client may take to send a body, and how long it may take nothing of an answer",
-    ),
-    setting(
-        "body-rate-min",
-        "BYTES",
-        "1024",
-        "bytes a second that a body must bring once it has been coming for five seconds (0 for no least rate)",
-    ),
-    setting("drain-seconds", "SECONDS", "10", "how long requests under way may take at shutdown"),
-    setting("log-format", "text|json", "text", "form of the log lines on standard error"),
-    setting(
-        "log-level",
-        "error|warn|info|debug",
-        "warn",
-        "least important lines that are logged; info adds refused requests, debug every request",
-    ),
-    setting("ready-file", "FILE", "", "file to write the endpoints to, as JSON, once they listen"),
-    setting("config", "FILE", "tavola.toml", "settings file; the default one may be missing"),
 ];
+
+/// All settings, in the order of the help.
+pub fn settings() -> impl Iterator<Item = Setting> {
+    GROUPS.iter().flat_map(|(heading, group)| {
+        group.iter().map(move |&(name, value, default, help)| Setting { name, value, default, help, heading })
+    })
+}
 
 /// The environment variable of a setting.
 pub fn variable(name: &str) -> String {
@@ -177,7 +220,7 @@ pub fn file_key(name: &str) -> &str {
     if name == "account" { "accounts" } else { name }
 }
 
-/// Values by name, from all three places.
+/// Values by name, from all sources.
 #[derive(Debug, Default)]
 pub struct Values {
     texts: HashMap<&'static str, String>,
@@ -194,7 +237,7 @@ impl Values {
         let config = from_flag_or_environment("config");
         let file = read_file(config.as_deref())?;
         let mut texts = HashMap::new();
-        for setting in SETTINGS {
+        for setting in settings() {
             let text = from_flag_or_environment(setting.name)
                 .or_else(|| file.get(file_key(setting.name)).cloned())
                 .or_else(|| if setting.name == "account" { environment("AZURITE_ACCOUNTS") } else { None })
@@ -212,7 +255,7 @@ impl Values {
     /// A number.
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> anyhow::Result<T> {
         let text = self.text(name);
-        text.parse().ok().with_context(|| format!("--{name} is not a number in range (value={text})"))
+        text.parse().ok().with_context(|| format!("--{name} must be a whole number in range (value={text})"))
     }
 
     /// A switch.
@@ -220,7 +263,7 @@ impl Values {
         match self.text(name) {
             "true" | "1" => Ok(true),
             "false" | "0" | "" => Ok(false),
-            other => bail!("--{name} is a switch: true or false (value={other})"),
+            other => bail!("--{name} must be true or false (value={other})"),
         }
     }
 
@@ -228,7 +271,7 @@ impl Values {
     pub fn word(&self, name: &str, words: &[&'static str]) -> anyhow::Result<&'static str> {
         let text = self.text(name);
         let known = words.iter().find(|word| **word == text).copied();
-        known.with_context(|| format!("--{name} is one of {} (value={text})", words.join(", ")))
+        known.with_context(|| format!("--{name} must be one of {} (value={text})", words.join(", ")))
     }
 
     /// Mebibytes as bytes.
@@ -248,10 +291,10 @@ fn read_file(config: Option<&str>) -> anyhow::Result<HashMap<String, String>> {
 }
 
 fn parse_file(text: &str, path: &Path) -> anyhow::Result<HashMap<String, String>> {
-    let table: toml::Table = text.parse().with_context(|| format!("cannot understand {}", path.display()))?;
+    let table: toml::Table = text.parse().with_context(|| format!("cannot parse {}", path.display()))?;
     let mut values = HashMap::new();
     for (key, value) in table {
-        if !SETTINGS.iter().any(|setting| setting.name != "config" && file_key(setting.name) == key) {
+        if !settings().any(|setting| setting.name != "config" && file_key(setting.name) == key) {
             bail!("{} has an unknown setting (key={key})", path.display());
         }
         let text = match value {
@@ -260,9 +303,11 @@ fn parse_file(text: &str, path: &Path) -> anyhow::Result<HashMap<String, String>
             toml::Value::Boolean(flag) => flag.to_string(),
             toml::Value::Array(items) => {
                 let texts: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
-                texts.with_context(|| format!("{}: {key} is a list of texts", path.display()))?.join(";")
+                texts
+                    .with_context(|| format!("{}: {key} must be a list of strings", path.display()))?
+                    .join(";")
             }
-            _ => bail!("{}: {key} has a value of the wrong kind", path.display()),
+            _ => bail!("{}: {key} has a value of the wrong type", path.display()),
         };
         values.insert(key, text);
     }
@@ -297,6 +342,16 @@ mod tests {
         assert_eq!(values["accounts"], "a:b;c:d");
         for bad in ["tableport = 7", "host = { a = 1 }", "accounts = [1]", "="] {
             assert!(parse_file(bad, path).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_setting_has_a_name_of_its_own_and_a_sentence() {
+        let mut names = std::collections::HashSet::new();
+        for setting in settings() {
+            assert!(names.insert(setting.name), "{}", setting.name);
+            let starts_large = setting.help.starts_with(|letter: char| letter.is_ascii_uppercase());
+            assert!(starts_large && !setting.help.ends_with('.'), "{}", setting.help);
         }
     }
 

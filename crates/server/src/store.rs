@@ -57,7 +57,7 @@ impl Store {
         }
     }
 
-    /// For how long a look at the catalog holds, where others write to it.
+    /// How long a catalog entry may be used without reading it again, where other servers write to it.
     pub fn lease_time(&self) -> Option<Duration> {
         match self {
             Self::Local(_) => None,
@@ -71,7 +71,7 @@ impl Store {
     }
 
     /// Where it is, for a person.
-    pub fn place(&self, data_dir: &Path) -> String {
+    pub fn location(&self, data_dir: &Path) -> String {
         match self {
             Self::Local(_) => data_dir.display().to_string(),
             Self::Cluster { name, .. } => name.clone(),

@@ -1,7 +1,6 @@
-//! Put, get and delete rates of a small queue, a large one, and a small one with a past, side by side on one server:
-//! `cargo run --release -p tavola-testkit --example queue_rate -- [LARGE] [PAST] [ROUNDS]`.
+//! Put, get and delete rates of three queues, side by side on one server:
+//! `cargo run --release -p tavola-testkit --example queue_rate -- --help`.
 //!
-//! LARGE is how many messages the large queue holds, PAST how many were put, got and deleted before in the third.
 //! The queues take turns, so that what the machine does besides hits all of them.
 
 use std::error::Error;
@@ -9,6 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use tavola_testkit::{GotMessage, QueueConnection, TestServer};
 
 const CONNECTIONS: usize = 16;
@@ -16,11 +16,22 @@ const SMALL: usize = 1_000;
 const TURN: Duration = Duration::from_millis(1500);
 const TEXT_BYTES: usize = 200;
 
+/// Rates of a small queue, a large one, and a small one that many messages went through before
+#[derive(Parser)]
+struct Arguments {
+    /// Messages that the large queue holds
+    #[arg(default_value_t = 1_000_000)]
+    large: usize,
+    /// Messages that were put, got and deleted before in the third queue
+    #[arg(default_value_t = 1_000_000)]
+    past: usize,
+    /// Rounds to measure
+    #[arg(default_value_t = 5)]
+    rounds: usize,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>());
-    let large = arguments.next().transpose()?.unwrap_or(1_000_000);
-    let past = arguments.next().transpose()?.unwrap_or(1_000_000);
-    let rounds = arguments.next().transpose()?.unwrap_or(5);
+    let Arguments { large, past, rounds } = Arguments::parse();
     let server = TestServer::start()?;
     let endpoint = server.queue_endpoint();
     let names = ["small", "large", "past"];

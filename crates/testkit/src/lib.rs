@@ -26,4 +26,4 @@ pub use azurite::{Azurite, AzuriteService, azurite_command, free_port};
 pub use client::{Connection, Request, Response};
 #[cfg(feature = "client")]
 pub use queue::{GotMessage, QueueConnection};
-pub use server::{DataFolder, ServerOptions, StartError, TestServer, workspace_root};
+pub use server::{DataFolder, ServerOptions, StartError, TestServer, server_binary, workspace_root};

@@ -1,9 +1,12 @@
 //! A server process of our own: started on free ports, waited for, and ended with its handle.
+//!
+//! Rule: the server that is started is built from the sources of this checkout as they are now.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long a server may take until it listens, in milliseconds. Opening a large folder on a busy machine takes
@@ -14,7 +17,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// How to start a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
-    /// The program; by default `TAVOLA_BIN`, else the newer of the release and debug builds.
+    /// The program; by default the one of [`server_binary`].
     pub binary: Option<PathBuf>,
     /// Where it keeps its data.
     pub data: DataFolder,
@@ -62,7 +65,7 @@ impl TestServer {
 
     /// Starts a server and does not wait; it has no endpoint yet.
     pub fn spawn(options: &ServerOptions) -> Result<Self, StartError> {
-        let binary = options.binary.clone().or_else(find_binary).ok_or(StartError::NoBinary)?;
+        let binary = options.binary.clone().map_or_else(server_binary, Ok)?;
         let folder = tempfile::Builder::new().prefix("tavola-test-").tempdir()?;
         let log = std::fs::File::create(folder.path().join("log"))?;
         let mut command = Command::new(&binary);
@@ -158,16 +161,37 @@ fn read_endpoints(path: &Path) -> Option<Endpoints> {
     Some(Endpoints { table: of("table"), queue: of("queue") })
 }
 
-fn find_binary() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("TAVOLA_BIN") {
-        return Some(path.into());
+/// The server to start: the one that `TAVOLA_BIN` names, the one that Cargo built for the running test, or one that
+/// is built now, in the profile of the caller.
+pub fn server_binary() -> Result<PathBuf, StartError> {
+    // Cargo sets the second for integration tests of the server itself.
+    for variable in ["TAVOLA_BIN", "CARGO_BIN_EXE_tavola"] {
+        if let Some(path) = std::env::var_os(variable) {
+            return Ok(path.into());
+        }
     }
-    let built = |profile: &str| {
-        let path = workspace_root().join("target").join(profile).join("tavola");
-        let modified = path.metadata().and_then(|metadata| metadata.modified()).ok()?;
-        Some((modified, path))
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    BUILT.get_or_init(build).clone().map_err(StartError::NotBuilt)
+}
+
+/// Lets Cargo build the server, which takes a moment if nothing has changed, and say where it is.
+fn build() -> Result<PathBuf, String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "-q", "-p", "tavola-server", "--bin", "tavola"]);
+    cargo.arg("--message-format=json-render-diagnostics").current_dir(workspace_root());
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let output = cargo.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let executable = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
     };
-    built("release").into_iter().chain(built("debug")).max().map(|(_, path)| path)
+    let messages = String::from_utf8_lossy(&output.stdout);
+    messages.lines().find_map(executable).ok_or_else(|| "Cargo names no program".to_owned())
 }
 
 /// The folder of the workspace.
@@ -179,8 +203,8 @@ pub fn workspace_root() -> PathBuf {
 /// Why a server did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// There is no program to start.
-    NoBinary,
+    /// There is no program to start; the text is the compiler's.
+    NotBuilt(String),
     /// It ended before it listened.
     Ended {
         /// How it ended.
@@ -206,9 +230,7 @@ impl From<io::Error> for StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoBinary => {
-                f.write_str("no server to start: run `cargo build --release` first, or set TAVOLA_BIN")
-            }
+            Self::NotBuilt(cause) => write!(f, "the server cannot be built\n{cause}"),
             Self::Ended { status, log } => write!(f, "server ended before it listened ({status})\n{log}"),
             Self::NotReady { log } => write!(f, "server did not listen (waited_ms={READY_MS_MAX})\n{log}"),
             Self::Io(error) => write!(f, "server could not be started ({error})"),

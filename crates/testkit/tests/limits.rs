@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use http::Method;
-use tavola_testkit::{Connection, Request, ServerOptions, TestServer, workspace_root};
+use tavola_testkit::{Connection, Request, ServerOptions, TestServer};
 
 const HANDSHAKE: Duration = Duration::from_secs(2);
 const IDLE: Duration = Duration::from_secs(6);
@@ -84,7 +84,7 @@ fn every_greedy_client_is_ended_within_its_bound_while_others_are_answered() {
 }
 
 fn start(folder: &std::path::Path, tls_port: u16) -> TestServer {
-    let binary = std::env::var_os("TAVOLA_BIN").map_or_else(newest_binary, Into::into);
+    let binary = tavola_testkit::server_binary().unwrap();
     let made = Command::new(&binary).args(["cert", "--out"]).arg(folder).output().unwrap();
     assert!(made.status.success(), "{made:?}");
     let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
@@ -106,13 +106,6 @@ fn start(folder: &std::path::Path, tls_port: u16) -> TestServer {
     let arguments = flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect();
     TestServer::start_with(&ServerOptions { binary: Some(binary), arguments, ..ServerOptions::default() })
         .unwrap()
-}
-
-fn newest_binary() -> std::path::PathBuf {
-    let target = workspace_root().join("target");
-    let built = ["release/tavola", "debug/tavola"].map(|name| target.join(name));
-    let newest = built.into_iter().max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok());
-    newest.unwrap()
 }
 
 fn free_port() -> u16 {

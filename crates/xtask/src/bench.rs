@@ -4,15 +4,15 @@ use std::process::{Command, ExitCode};
 
 use crate::programs::{cargo, root, run, server_binary};
 
-/// Compares everything; `arguments` are those of `tavola-bench compare`.
-pub fn compare(arguments: &[&str]) -> ExitCode {
+/// Compares everything, or on small tables only.
+pub fn compare(quick: bool) -> ExitCode {
     let built = run(&mut cargo(["build", "--release", "-p", "tavola-server", "-p", "tavola-bench"]));
     if let Err(failure) = built.and_then(|finished| finished.check()) {
         eprintln!("{failure}");
         return ExitCode::FAILURE;
     }
     let mut bench = Command::new(root().join("target/release/tavola-bench"));
-    bench.arg("compare").args(arguments).env("TAVOLA_BIN", server_binary());
+    bench.arg("compare").args(quick.then_some("--quick")).env("TAVOLA_BIN", server_binary());
     // What it prints is what was asked for, and a run takes minutes: it goes straight to the terminal.
     match bench.status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,

@@ -7,8 +7,10 @@
 use std::fs::File;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{self, ExitCode, Stdio};
 use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
 
 use crate::programs::{root, run};
 
@@ -17,7 +19,8 @@ const COPY_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.
 const CQL_PORT: u16 = 9042;
 const START_TIME_MAX: Duration = Duration::from_secs(120);
 const STOP_TIME_MAX: Duration = Duration::from_secs(20);
-const NODES_MAX: usize = 3;
+const NODES_MAX: i64 = 3;
+const NODES: std::ops::RangeInclusive<u8> = 1..=3;
 
 /// What Cassandra opens of the Java runtime, as its own `jvm17-server.options` does.
 const EXPORTS: [&str; 8] = [
@@ -51,8 +54,8 @@ const OPENS: [&str; 14] = [
 #[derive(Clone, Debug)]
 pub struct Kind {
     pub care: Care,
-    /// Folder with `node.pem`, the key and certificate of the nodes, and `clients.pem`, the certificates of those whom
-    /// they believe. Connections may then be encrypted, and whoever does so shows a certificate.
+    /// Folder with `node.pem`, the key and certificate of the nodes, and `clients.pem`, the certificates of clients
+    /// that they trust. Connections may then be encrypted, and a client that encrypts shows a certificate.
     pub certificates: Option<PathBuf>,
 }
 
@@ -69,32 +72,53 @@ impl Kind {
     pub const PLAIN: Kind = Kind { care: Care::Safe, certificates: None };
 }
 
-/// Runs the command that the words name; `None` if they name none.
-pub fn command(words: &[&str]) -> Option<ExitCode> {
-    let up_plain = |count| up(count, &Kind::PLAIN);
-    let done = match words {
-        ["up"] => up_plain(1),
-        ["up", "--nodes", count] => count.parse().map_err(|_| "not a number".to_owned()).and_then(up_plain),
-        ["down"] => down(),
-        ["kill", node] => signal_node(node, "KILL"),
-        ["pause", node] => signal_node(node, "STOP"),
-        ["resume", node] => signal_node(node, "CONT"),
-        _ => return None,
+/// What `cargo xtask cassandra` can do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Start the nodes that do not run
+    Up {
+        /// How many, from 127.0.0.1 on
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=NODES_MAX))]
+        nodes: u8,
+    },
+    /// Stop all nodes and remove their data
+    Down,
+    /// End a node as a crash does
+    Kill(NodeNumber),
+    /// Stop a node from answering, without ending it
+    Pause(NodeNumber),
+    /// Let a paused node go on
+    Resume(NodeNumber),
+}
+
+/// Which node.
+#[derive(Args)]
+pub struct NodeNumber {
+    #[arg(value_name = "NODE", value_parser = clap::value_parser!(u8).range(1..=NODES_MAX))]
+    number: u8,
+}
+
+/// Runs a command and says on standard error why it failed.
+pub fn run_command(command: &Command) -> ExitCode {
+    let signal = |node: &NodeNumber, signal| Node { number: node.number }.signal(signal);
+    let done = match command {
+        Command::Up { nodes } => up(*nodes, &Kind::PLAIN),
+        Command::Down => down(),
+        Command::Kill(node) => signal(node, "KILL"),
+        Command::Pause(node) => signal(node, "STOP"),
+        Command::Resume(node) => signal(node, "CONT"),
     };
-    Some(match done {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
             ExitCode::FAILURE
         }
-    })
+    }
 }
 
 /// Starts the nodes that do not run, one after the other: the first is the seed of the others.
-pub fn up(count: usize, kind: &Kind) -> Result<(), String> {
-    if !(1..=NODES_MAX).contains(&count) {
-        return Err(format!("one to {NODES_MAX} nodes (count={count})"));
-    }
+pub fn up(count: u8, kind: &Kind) -> Result<(), String> {
     let java = java()?;
     install()?;
     for number in 1..=count {
@@ -110,7 +134,7 @@ pub fn up(count: usize, kind: &Kind) -> Result<(), String> {
 
 /// Stops all nodes and removes their data.
 pub fn down() -> Result<(), String> {
-    for number in 1..=NODES_MAX {
+    for number in NODES {
         let node = Node { number };
         node.signal("KILL")?;
         let started = Instant::now();
@@ -128,14 +152,14 @@ pub fn down() -> Result<(), String> {
 /// Whether what Cassandra needs is on this machine; if not, what is missing.
 pub fn can_run() -> Result<(), String> {
     java()?;
-    let maven = run(Command::new("mvn").arg("--version"));
+    let maven = run(process::Command::new("mvn").arg("--version"));
     maven
         .and_then(|finished| finished.check())
         .map_err(|_| "Cassandra is installed by Maven, which is not there".to_owned())
 }
 
 /// Where the nodes take CQL.
-pub fn contact_points(count: usize) -> String {
+pub fn contact_points(count: u8) -> String {
     let addresses: Vec<String> = (1..=count).map(|number| Node { number }.address().to_string()).collect();
     addresses.join(",")
 }
@@ -143,13 +167,6 @@ pub fn contact_points(count: usize) -> String {
 /// Whether the first node runs already.
 pub fn is_up() -> bool {
     Node { number: 1 }.is_running()
-}
-
-fn signal_node(number: &str, signal: &str) -> Result<(), String> {
-    match number.parse() {
-        Ok(number) if (1..=NODES_MAX).contains(&number) => Node { number }.signal(signal),
-        _ => Err(format!("no node {number}")),
-    }
 }
 
 fn home() -> PathBuf {
@@ -168,7 +185,7 @@ fn install() -> Result<(), String> {
     if lib.exists() {
         std::fs::remove_dir_all(&lib).map_err(|error| error.to_string())?;
     }
-    let mut maven = Command::new("mvn");
+    let mut maven = process::Command::new("mvn");
     maven.args(["-q", "-B", "-f"]).arg(&pom).arg(COPY_PLUGIN).arg("-DincludeScope=runtime");
     run(maven.arg(format!("-DoutputDirectory={}", lib.display())))?.check()?;
     std::fs::write(&stamp, wanted).map_err(|error| error.to_string())
@@ -178,12 +195,12 @@ fn install() -> Result<(), String> {
 fn java() -> Result<PathBuf, String> {
     let from_home = |home: &str| std::env::var_os(home).map(|home| Path::new(&home).join("bin/java"));
     let installed = ["/usr/lib/jvm/java-17-openjdk-amd64", "/usr/lib/jvm/java-17-openjdk-arm64"];
-    let places = [from_home("JAVA17_HOME"), from_home("JAVA_HOME"), Some("java".into())]
+    let candidates = [from_home("JAVA17_HOME"), from_home("JAVA_HOME"), Some("java".into())]
         .into_iter()
         .flatten()
         .chain(installed.iter().map(|folder| Path::new(folder).join("bin/java")));
-    for java in places {
-        let version = run(Command::new(&java).arg("-version"));
+    for java in candidates {
+        let version = run(process::Command::new(&java).arg("-version"));
         if version.is_ok_and(|finished| finished.output.contains("version \"17")) {
             return Ok(java);
         }
@@ -193,7 +210,7 @@ fn java() -> Result<PathBuf, String> {
 
 /// One node of the cluster.
 struct Node {
-    number: usize,
+    number: u8,
 }
 
 impl Node {
@@ -206,8 +223,7 @@ impl Node {
     }
 
     fn address(&self) -> SocketAddr {
-        let number = u8::try_from(self.number).unwrap_or(u8::MAX);
-        SocketAddr::from(([127, 0, 0, number], CQL_PORT))
+        SocketAddr::from(([127, 0, 0, self.number], CQL_PORT))
     }
 
     /// The process, if it is ours and lives.
@@ -224,7 +240,7 @@ impl Node {
 
     fn signal(&self, signal: &str) -> Result<(), String> {
         let Some(pid) = self.pid() else { return Ok(()) };
-        run(Command::new("kill").arg(format!("-{signal}")).arg(pid))?.check()
+        run(process::Command::new("kill").arg(format!("-{signal}")).arg(pid))?.check()
     }
 
     fn start(&self, java: &Path, settings_text: &str) -> Result<(), String> {
@@ -235,7 +251,7 @@ impl Node {
         std::fs::write(&settings, settings_text).map_err(io)?;
         std::fs::write(&logging, LOGGING).map_err(io)?;
         let log = File::create(folder.join("log.txt")).map_err(io)?;
-        let mut node = Command::new(java);
+        let mut node = process::Command::new(java);
         node.args(["-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-Xss512k"]);
         node.arg(format!("-javaagent:{}", home().join("lib/jamm-0.4.0.jar").display()));
         for package in EXPORTS {
@@ -272,10 +288,9 @@ impl Node {
     }
 
     /// Tokens are spread evenly, so that nothing has to be moved when a node joins.
-    fn settings(&self, count: usize, kind: &Kind) -> String {
-        let step = (1i128 << 64) / i128::try_from(count).unwrap_or(1);
-        let place = i128::try_from(self.number - 1).unwrap_or(0);
-        let token = i128::from(i64::MIN) + 1 + place * step;
+    fn settings(&self, count: u8, kind: &Kind) -> String {
+        let step = (1i128 << 64) / i128::from(count);
+        let token = i128::from(i64::MIN) + 1 + i128::from(self.number - 1) * step;
         let host = self.host();
         let (care, encryption) = (care(kind.care), kind.certificates.as_deref().map(encryption));
         let encryption = encryption.unwrap_or_default();

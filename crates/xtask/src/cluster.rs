@@ -5,27 +5,44 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cassandra::{self, Care, Kind};
-use crate::programs::{cargo, root, run, server_binary};
+use crate::programs::{cargo, contains, installed, root, run, server_binary};
 use crate::rust::count_tests;
-use crate::step::{Outcome, Server, Step, Tally};
+use crate::step::{NO_NAMES, Outcome, Select, Server, Step, Tally};
 
-pub const CONFORMANCE: Step =
-    Step { name: "the cluster engine on Cassandra", server: Server::Needed, run: conformance };
+pub const CONFORMANCE: Step = Step {
+    name: "the cluster engine on Cassandra",
+    server: Server::Needed,
+    run: conformance,
+    has: |name| contains(&root().join("crates/engine-cql/tests"), "rs", name) || is_in(&SERVER_TESTS, name),
+};
 
-pub const REFUSALS: Step =
-    Step { name: "a Cassandra that servers refuse", server: Server::Needed, run: refusals };
+pub const REFUSALS: Step = Step {
+    name: "a Cassandra that servers refuse",
+    server: Server::Needed,
+    run: refusals,
+    has: |name| is_in(&["cluster_refused"], name),
+};
 
 pub const FAULTS: Step = Step {
     name: "servers on a cluster that loses nodes",
     server: Server::Needed,
-    run: || with_nodes(3, |nodes| faults(nodes, FAULT_SECONDS)),
+    run: |_| with_nodes(3, |nodes| faults(nodes, FAULT_SECONDS)),
+    has: NO_NAMES,
 };
+
+/// Tests of the server that need a cluster.
+const SERVER_TESTS: [&str; 4] = ["moving_cluster", "affinity", "cluster_large", "cluster_tls"];
+
+fn is_in(tests: &[&str], name: &str) -> bool {
+    let source = |test: &str| std::fs::read_to_string(root().join(format!("crates/server/tests/{test}.rs")));
+    tests.iter().any(|test| source(test).is_ok_and(|text| text.contains(name)))
+}
 
 /// How long the fault test goes on causing faults.
 const FAULT_SECONDS: u32 = 240;
 
 /// Runs some work on a cluster: the one that runs, or one that is started for it and removed after it.
-pub fn with_nodes(count: usize, work: impl FnOnce(&str) -> Outcome) -> Outcome {
+pub fn with_nodes(count: u8, work: impl FnOnce(&str) -> Outcome) -> Outcome {
     if cassandra::is_up() {
         return cassandra::up(count, &Kind::PLAIN).and_then(|()| work(&cassandra::contact_points(count)));
     }
@@ -33,7 +50,7 @@ pub fn with_nodes(count: usize, work: impl FnOnce(&str) -> Outcome) -> Outcome {
 }
 
 /// Runs some work on a cluster that is started for it and removed after it.
-fn with_fresh_nodes(count: usize, kind: &Kind, work: impl FnOnce(&str) -> Outcome) -> Outcome {
+fn with_fresh_nodes(count: u8, kind: &Kind, work: impl FnOnce(&str) -> Outcome) -> Outcome {
     if let Err(missing) = cassandra::can_run() {
         return Ok(Tally::skip(missing));
     }
@@ -48,46 +65,48 @@ pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let keyspace = format!("steps_{}", since.as_millis());
     let copies = format!("datacenter1={}", nodes.split(',').count());
-    let place = ["--cql-nodes", nodes, "--cql-keyspace", &keyspace].map(str::to_owned);
+    let keyspace = ["--cql-nodes", nodes, "--cql-keyspace", &keyspace].map(str::to_owned);
     let mut init = Command::new(server_binary());
-    init.args(["cluster", "init"]).args(&place).args(["--copies", &copies, "--lease-ms", "50"]);
+    init.args(["cluster", "init"]).args(&keyspace).args(["--copies", &copies, "--lease-ms", "50"]);
     run(&mut init)?.check()?;
     let engine = ["--engine", "cql"].map(str::to_owned);
-    Ok(engine.into_iter().chain(place).collect())
+    Ok(engine.into_iter().chain(keyspace).collect())
 }
 
-/// The contract, several servers at once, moving house and encrypted connections, all on one node.
-fn conformance() -> Outcome {
+/// The contract, several servers at once, moving data and encrypted connections, all on one node.
+fn conformance(select: &Select) -> Outcome {
     const TESTS: [&str; 6] =
         ["conformance", "servers", "members", "moving_cluster", "affinity", "cluster_large"];
     if cassandra::is_up() {
-        let mut tally = with_nodes(1, |nodes| tests(&TESTS, nodes, None))?;
-        tally.skipped += 1;
-        tally.note("skipped: the node that runs has no certificate: `cargo xtask cassandra down` first");
+        let mut tally = with_nodes(1, |nodes| tests(select, &TESTS, nodes, None))?;
+        tally.skip_one("the node that runs has no certificate: `cargo xtask cassandra down` first");
         return Ok(tally);
     }
     let certificates = certificates("127.0.0.1")?;
     let kind = Kind { care: Care::Safe, certificates: Some(certificates.clone()) };
     with_fresh_nodes(1, &kind, |nodes| {
-        tests(&[&TESTS[..], &["cluster_tls"]].concat(), nodes, Some(&certificates))
+        tests(select, &[&TESTS[..], &["cluster_tls"]].concat(), nodes, Some(&certificates))
     })
 }
 
 /// What is wrong with this node: its settings, and that its certificate is for another address.
-fn refusals() -> Outcome {
+fn refusals(select: &Select) -> Outcome {
     if cassandra::is_up() {
         return Ok(Tally::skip("another node runs: `cargo xtask cassandra down` first"));
     }
     let certificates = certificates("10.0.0.1")?;
     let kind = Kind { care: Care::AsShipped, certificates: Some(certificates.clone()) };
-    with_fresh_nodes(1, &kind, |nodes| tests(&["cluster_refused"], nodes, Some(&certificates)))
+    with_fresh_nodes(1, &kind, |nodes| tests(select, &["cluster_refused"], nodes, Some(&certificates)))
 }
 
-fn tests(names: &[&str], nodes: &str, certificates: Option<&Path>) -> Outcome {
+fn tests(select: &Select, names: &[&str], nodes: &str, certificates: Option<&Path>) -> Outcome {
     let mut tests = cargo(["test", "-p", "tavola-engine-cql", "-p", "tavola-server"]);
     tests.args(["--features", "tavola-engine-cql/cluster-tests,tavola-server/cluster-tests"]);
     for name in names {
         tests.args(["--test", name]);
+    }
+    if let Some(name) = select.name() {
+        tests.args(["--", name]);
     }
     tests.env("TAVOLA_CQL_NODES", nodes);
     if let Some(certificates) = certificates {
@@ -102,7 +121,7 @@ fn tests(names: &[&str], nodes: &str, certificates: Option<&Path>) -> Outcome {
     Ok(tally)
 }
 
-/// Fresh certificates in a folder: those of a node for an address, of a client that it believes, and of a stranger.
+/// Fresh certificates in a folder: those of a node for an address, of a client that it trusts, and of one that it does not.
 fn certificates(node_address: &str) -> Result<PathBuf, String> {
     let io = |error: std::io::Error| format!("cannot make certificates ({error})");
     let folder = root().join("target/cassandra/certificates");
@@ -123,6 +142,9 @@ fn certificates(node_address: &str) -> Result<PathBuf, String> {
 
 /// The load with its faults, then the checker of what it wrote down.
 fn faults(nodes: &str, seconds: u32) -> Outcome {
+    if let Err(missing) = installed("go") {
+        return Ok(Tally::skip(missing));
+    }
     run(&mut cargo(["build", "--release", "-p", "tavola-cluster-faults"]))?.check()?;
     let history = root().join("target/cluster-history.jsonl");
     let chores = std::env::current_exe().map_err(|error| error.to_string())?;

@@ -3,12 +3,21 @@
 use std::process::Command;
 
 use crate::programs::{root, run, server_binary};
-use crate::step::{Outcome, Server, Step, Tally};
+use crate::step::{NO_NAMES, Outcome, Server, Step, Tally};
 
-pub const KILLS: Step = Step { name: "crash test", server: Server::Needed, run: || kills("tavola-crash") };
+pub const KILLS: Step = Step {
+    name: "crash test of tables",
+    server: Server::Needed,
+    run: |_| kills("tavola-crash"),
+    has: NO_NAMES,
+};
 
-pub const QUEUE_KILLS: Step =
-    Step { name: "crash test of queues", server: Server::Needed, run: || kills("tavola-queue-crash") };
+pub const QUEUE_KILLS: Step = Step {
+    name: "crash test of queues",
+    server: Server::Needed,
+    run: |_| kills("tavola-queue-crash"),
+    has: NO_NAMES,
+};
 
 fn kills(program: &str) -> Outcome {
     let mut command = Command::new(root().join("target/release").join(program));

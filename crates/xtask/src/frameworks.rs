@@ -5,18 +5,29 @@
 
 use std::process::Command;
 
-use crate::programs::{root, run};
+use crate::programs::{contains, installed, root, run};
 use crate::sdk::counts;
 use crate::sdk::servers::Servers;
 use crate::sdk::{counted, is_installed};
-use crate::step::{Outcome, Server, Step};
+use crate::step::{Outcome, Select, Server, Step, Tally};
 
-pub const PYTHON: Step =
-    Step { name: "Flask and Celery on tables and queues", server: Server::Needed, run: python };
-pub const JAVASCRIPT: Step =
-    Step { name: "unstorage and express on tables", server: Server::Needed, run: javascript };
+pub const PYTHON: Step = Step {
+    name: "Flask and Celery on tables and queues",
+    server: Server::Needed,
+    run: python,
+    has: |name| contains(&root().join("tests/frameworks/python"), "py", name),
+};
+pub const JAVASCRIPT: Step = Step {
+    name: "unstorage and express on tables",
+    server: Server::Needed,
+    run: javascript,
+    has: |name| contains(&root().join("tests/frameworks/javascript"), "mjs", name),
+};
 
-fn python() -> Outcome {
+fn python(select: &Select) -> Outcome {
+    if let Err(missing) = installed("python3") {
+        return Ok(Tally::skip(missing));
+    }
     let folder = root().join("tests/frameworks/python");
     let environment = root().join("tests/frameworks/.venv");
     let program = environment.join("bin/python");
@@ -29,10 +40,16 @@ fn python() -> Outcome {
 
     let mut command = Command::new(&program);
     command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]).arg(&folder);
-    beside_servers(&mut command, counts::pytest)
+    if let Some(name) = select.name() {
+        command.args(["-k", name]);
+    }
+    beside_servers(select, &mut command, counts::pytest)
 }
 
-fn javascript() -> Outcome {
+fn javascript(select: &Select) -> Outcome {
+    if let Err(missing) = installed("npm") {
+        return Ok(Tally::skip(missing));
+    }
     let folder = root().join("tests/frameworks/javascript");
     if !is_installed(&folder) {
         let mut install = Command::new("npm");
@@ -41,13 +58,16 @@ fn javascript() -> Outcome {
     }
     let mut command = Command::new("node");
     command.args(["--test", "--test-reporter=tap"]);
+    if let Some(name) = select.name() {
+        command.arg(format!("--test-name-pattern={name}"));
+    }
     command.args(["unstorage", "express_session"].map(|name| folder.join(format!("{name}.test.mjs"))));
-    beside_servers(&mut command, counts::tap)
+    beside_servers(select, &mut command, counts::tap)
 }
 
-fn beside_servers(command: &mut Command, count: fn(&str) -> crate::step::Tally) -> Outcome {
+fn beside_servers(select: &Select, command: &mut Command, count: fn(&str) -> Tally) -> Outcome {
     let servers = Servers::start_main(&[])?;
     servers.tell(command);
     let finished = run(command)?;
-    counted(&finished, count(&finished.output))
+    counted(&finished, count(&finished.output), select)
 }

@@ -13,101 +13,143 @@ mod differential;
 mod docs;
 mod evidence;
 mod frameworks;
+mod layers;
 mod markers;
 mod programs;
-mod repair;
+mod rooms;
 mod rust;
 mod sdk;
 mod step;
 
 use std::process::ExitCode;
 
-use step::{Run, Step};
+use clap::{Parser, Subcommand, ValueEnum};
 
-const USAGE: &str = "\
-cargo xtask COMMAND
+use step::{Run, Select, Step};
 
-  test                    everything below; ends with `N passed, M failed, K skipped`
-  rust                    format check, clippy and the tests of all crates
-  deny                    licences and sources of dependencies
-  docs [--write]          docs against code; --write renews the generated parts
-  corpus tables [--as-recorded | --write]
-                          recorded exchanges of the real service; --write renews the list of differences,
-                          --as-recorded leaves out what crates/xtask/src/repair.rs mends
-  corpus queues [--write] the same of queues
-  corpus tables|queues --engine cql
-                          the same from a server on Cassandra; not part of `test`
-  sdk [python | javascript | java | go | rust]
-                          the official clients, all or one
-  sdk --engine cql [python | javascript | java | go | rust]
-                          the same with servers on Cassandra; not part of `test`
-  frameworks              frameworks that sit on tables and queues, in scenarios of their own
-  differential [--seed N] [--sequences N] [--workers N] [--survey]
-                          the same generated requests to us and to Azurite; what differs must be known
-  bench [--quick]         how fast the server is beside its floors and Azurite; not part of `test`
-  cassandra up [--nodes N] | down | kill N | pause N | resume N
-                          a real Cassandra on 127.0.0.1 to 127.0.0.3, for the cluster engine; down removes its data
-  cluster                 the cluster engine against its contract, on a Cassandra that is started for it, and the
-                          refusal of an unsafe one
-  cluster-faults          three nodes and two servers, killed and paused in turn under load; not part of `test`
-  crash                   kill -9 under load, twenty rounds and more
+/// Chores of Tavola: tests, checks, benchmarks, and a Cassandra to test with
+///
+/// A step that cannot be run here is skipped and says why. With TAVOLA_REQUIRE_ALL=1 a skipped step fails the run.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
 
-With CI set, whatever cannot be run counts as failed.";
+#[derive(Subcommand)]
+enum Chore {
+    /// Run every test; the last line is `N passed, M failed, K skipped`
+    Test {
+        /// Run only the tests whose name contains NAME, in every lane that has one
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+    },
+    /// The quick lane, before each commit: format, lints, layers, docs and unit tests
+    Check,
+    /// Format check, clippy and the tests of all crates
+    Rust,
+    /// Licences and sources of dependencies
+    Deny,
+    /// Which crate, and which folder of a crate, may import which
+    Layers,
+    /// Compare the docs with the code
+    Docs {
+        /// Renew the generated parts
+        #[arg(long)]
+        write: bool,
+    },
+    /// Replay recorded sessions of the real service
+    Corpus {
+        service: corpus::Recorded,
+        /// Renew the list of sessions that differ
+        #[arg(long, conflicts_with = "engine")]
+        write: bool,
+        /// Store of the server; `cql` is not part of `test`
+        #[arg(long, value_enum, default_value_t = Engine::Local)]
+        engine: Engine,
+    },
+    /// Run the official clients, all or one
+    Sdk {
+        client: Option<sdk::Client>,
+        /// Store of the servers; `cql` is not part of `test`
+        #[arg(long, value_enum, default_value_t = Engine::Local)]
+        engine: Engine,
+    },
+    /// Frameworks that keep their data in tables and queues
+    Frameworks,
+    /// Send the same generated requests to Tavola and to Azurite, and compare the answers
+    #[command(disable_help_flag = true)]
+    Differential {
+        /// Arguments of `tavola-differential`; see `cargo xtask differential --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Measure the server beside its lower bounds and Azurite; not part of `test`
+    Bench {
+        /// Small tables only: two minutes instead of fifteen
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Start, stop and disturb a Cassandra on 127.0.0.1 to 127.0.0.3
+    Cassandra {
+        #[command(subcommand)]
+        command: cassandra::Command,
+    },
+    /// The cluster engine against its contract, on a Cassandra that is started for it
+    Cluster,
+    /// Three nodes and two servers, killed and paused in turn under load; not part of `test`
+    ClusterFaults,
+    /// `kill -9` under load, twenty rounds and more
+    Crash,
+}
+
+/// Where the servers of a step keep their rows.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// In a data folder
+    Local,
+    /// In a Cassandra cluster
+    Cql,
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let steps: Vec<Step> = match words.as_slice() {
-        ["test"] => all_steps(),
-        ["rust"] => vec![rust::FORMAT, rust::LINTS, rust::TESTS],
-        ["deny"] => vec![deny::LICENCES],
-        ["docs"] => vec![rust::SERVER, docs::CHECK],
-        ["docs", "--write"] => vec![rust::SERVER, docs::WRITE],
-        ["corpus", "tables"] => vec![rust::SERVER, corpus::TABLES],
-        ["corpus", "tables", "--write"] => vec![rust::SERVER, corpus::TABLES_WRITE],
-        ["corpus", "tables", "--as-recorded"] => vec![rust::SERVER, corpus::TABLES_AS_RECORDED],
-        ["corpus", "queues"] => vec![rust::SERVER, corpus::QUEUES],
-        ["corpus", "queues", "--write"] => vec![rust::SERVER, corpus::QUEUES_WRITE],
-        ["sdk"] => [&[rust::SERVER], sdk::ALL.as_slice()].concat(),
-        ["sdk", "--engine", "cql"] => [&[rust::SERVER], sdk::ALL_ON_CLUSTER.as_slice()].concat(),
-        ["sdk", client] => match sdk::step(client, sdk::ALL) {
-            Some(step) => vec![rust::SERVER, step],
-            None => return usage(),
-        },
-        ["sdk", "--engine", "cql", client] => match sdk::step(client, sdk::ALL_ON_CLUSTER) {
-            Some(step) => vec![rust::SERVER, step],
-            None => return usage(),
-        },
-        ["frameworks"] => vec![rust::SERVER, frameworks::PYTHON, frameworks::JAVASCRIPT],
-        ["differential", rest @ ..] => return differential::with(rest),
-        ["bench"] => return bench::compare(&[]),
-        ["bench", "--quick"] => return bench::compare(&["--quick"]),
-        ["cassandra", rest @ ..] => {
-            return cassandra::command(rest).unwrap_or_else(usage);
-        }
-        ["cluster"] => vec![rust::SERVER, cluster::CONFORMANCE, cluster::REFUSALS],
-        ["cluster-faults"] => vec![rust::SERVER, cluster::FAULTS],
-        ["corpus", "tables", "--engine", "cql"] => vec![rust::SERVER, corpus::TABLES_ON_CLUSTER],
-        ["corpus", "queues", "--engine", "cql"] => vec![rust::SERVER, corpus::QUEUES_ON_CLUSTER],
-        ["crash"] => vec![rust::SERVER, crash::KILLS, crash::QUEUE_KILLS],
-        _ => return usage(),
+    let steps: Vec<Step> = match Arguments::parse().chore {
+        Chore::Test { only: Some(name) } => return Run::new(Select::Named(name)).all(&all_steps()),
+        Chore::Test { only: None } => all_steps(),
+        Chore::Check => check_steps(),
+        Chore::Rust => vec![rust::FORMAT, rust::LINTS, rust::TESTS],
+        Chore::Deny => vec![deny::LICENCES],
+        Chore::Layers => vec![layers::CHECK],
+        Chore::Docs { write: false } => vec![docs::CHECK],
+        Chore::Docs { write: true } => vec![docs::WRITE],
+        Chore::Corpus { service, write, engine } => vec![corpus::step(service, write, engine)],
+        Chore::Sdk { client, engine } => sdk::steps(client, engine),
+        Chore::Frameworks => vec![frameworks::PYTHON, frameworks::JAVASCRIPT],
+        Chore::Differential { arguments } => return differential::with(&arguments),
+        Chore::Bench { quick } => return bench::compare(quick),
+        Chore::Cassandra { command } => return cassandra::run_command(&command),
+        Chore::Cluster => vec![cluster::CONFORMANCE, cluster::REFUSALS],
+        Chore::ClusterFaults => vec![cluster::FAULTS],
+        Chore::Crash => vec![crash::KILLS, crash::QUEUE_KILLS],
     };
-    Run::new().all(&steps)
+    Run::new(Select::All).all(&steps)
 }
 
-fn usage() -> ExitCode {
-    eprintln!("{USAGE}");
-    ExitCode::from(2)
+/// The quick lane.
+fn check_steps() -> Vec<Step> {
+    vec![rust::FORMAT, layers::CHECK, rust::LINTS, rust::UNIT_TESTS, docs::CHECK]
 }
 
-/// The whole test command: what is quick to fail comes first.
+/// The whole test command. The quickest to fail comes first.
 fn all_steps() -> Vec<Step> {
     vec![
         rust::FORMAT,
+        layers::CHECK,
         rust::LINTS,
-        rust::SERVER,
         docs::CHECK,
         rust::TESTS,
+        rust::TESTS_BY_NAME,
         corpus::TABLES,
         corpus::QUEUES,
         sdk::PYTHON,
@@ -124,4 +166,38 @@ fn all_steps() -> Vec<Step> {
         cluster::REFUSALS,
         deny::LICENCES,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent_and_takes_what_the_docs_name() {
+        use clap::CommandFactory as _;
+        Arguments::command().debug_assert();
+        for line in [
+            "test",
+            "test --only merge_keeps",
+            "check",
+            "docs --write",
+            "corpus tables --write",
+            "corpus queues --engine cql",
+            "sdk",
+            "sdk java",
+            "sdk --engine cql go",
+            "differential --seed 7 --sequences 2000",
+            "bench --quick",
+            "cassandra up --nodes 3",
+            "cassandra kill 2",
+            "cluster-faults",
+        ] {
+            let words = ["xtask"].into_iter().chain(line.split(' '));
+            assert!(Arguments::try_parse_from(words).is_ok(), "{line}");
+        }
+        for line in ["", "tests", "corpus blobs", "cassandra kill", "cassandra up --nodes 9", "sdk ruby"] {
+            let words = ["xtask"].into_iter().chain(line.split(' '));
+            assert!(Arguments::try_parse_from(words).is_err(), "{line}");
+        }
+    }
 }

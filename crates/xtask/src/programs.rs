@@ -1,6 +1,6 @@
 //! Running other programs and keeping what they print.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Lines of a failing program that are shown.
@@ -70,4 +70,25 @@ pub fn server_binary() -> PathBuf {
 pub fn shared(path: &str) -> Result<PathBuf, String> {
     let path = root().join("../shared").join(path);
     if path.exists() { Ok(path) } else { Err(format!("{} is not there", path.display())) }
+}
+
+/// Whether a program can be started here; if not, the text says which one is missing.
+pub fn installed(program: &str) -> Result<(), String> {
+    let found = std::env::var_os("PATH")
+        .is_some_and(|paths| std::env::split_paths(&paths).any(|folder| folder.join(program).is_file()));
+    if found { Ok(()) } else { Err(format!("{program} is not installed")) }
+}
+
+/// Whether a file under a folder contains a text. Packages that were installed there do not count.
+pub fn contains(folder: &Path, extension: &str, text: &str) -> bool {
+    const FOREIGN: [&str; 3] = ["node_modules", "target", ".venv"];
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| {
+        let is_foreign = path.file_name().is_some_and(|name| FOREIGN.iter().any(|foreign| name == *foreign));
+        if path.is_dir() {
+            return !is_foreign && contains(&path, extension, text);
+        }
+        path.extension().is_some_and(|found| found == extension)
+            && std::fs::read_to_string(&path).is_ok_and(|found| found.contains(text))
+    })
 }

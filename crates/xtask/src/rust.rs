@@ -1,32 +1,76 @@
 //! Format, lints and the tests of all crates.
 
-use crate::programs::{cargo, run, server_binary};
-use crate::step::{Outcome, Server, Step, Tally};
+use std::path::Path;
 
-pub const FORMAT: Step = Step { name: "format", server: Server::Unused, run: format };
-pub const LINTS: Step = Step { name: "clippy", server: Server::Unused, run: lints };
-pub const SERVER: Step = Step { name: "release build", server: Server::Built, run: server };
-pub const TESTS: Step = Step { name: "tests of all crates", server: Server::Needed, run: tests };
+use crate::programs::{self, cargo, root, run, server_binary};
+use crate::step::{NO_NAMES, Outcome, Select, Server, Step, Tally};
 
-fn format() -> Outcome {
+pub const FORMAT: Step = Step { name: "format", server: Server::Unused, run: format, has: NO_NAMES };
+pub const LINTS: Step = Step { name: "clippy", server: Server::Unused, run: lints, has: NO_NAMES };
+/// Tests that start a server take the release build, except for single ones: those take the build of their profile.
+pub const TESTS: Step =
+    Step { name: "tests of all crates", server: Server::Needed, run: tests, has: NO_NAMES };
+/// The lane of `test --only`; in a whole run there is nothing left for it.
+pub const TESTS_BY_NAME: Step = Step {
+    name: "tests of crates",
+    server: Server::Unused,
+    run: tests_by_name,
+    has: |name| !packages_with(name).is_empty(),
+};
+/// Unit tests, those of binaries, and round trips: nothing that starts a server or waits for a disk.
+pub const UNIT_TESTS: Step =
+    Step { name: "unit tests", server: Server::Unused, run: unit_tests, has: NO_NAMES };
+
+fn format(_: &Select) -> Outcome {
     run(&mut cargo(["fmt", "--all", "--check"]))?.check()?;
     Ok(Tally::one())
 }
 
-fn lints() -> Outcome {
+fn lints(_: &Select) -> Outcome {
     let arguments = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     run(&mut cargo(arguments))?.check()?;
     Ok(Tally::one())
 }
 
-fn server() -> Outcome {
+/// Builds the server and what drives it, in the release profile.
+pub fn build_server() -> Outcome {
     run(&mut cargo(["build", "--release", "-p", "tavola-server", "-p", "tavola-testkit"]))?.check()?;
     Ok(Tally::one())
 }
 
-fn tests() -> Outcome {
+fn tests(_: &Select) -> Outcome {
     let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
-    let finished = run(command.env("TAVOLA_BIN", server_binary()))?;
+    let mut tally = tested(command.env("TAVOLA_BIN", server_binary()))?;
+    for (file, tests) in SHARED_INPUTS {
+        if let Err(missing) = programs::shared(file) {
+            tally.skip_one(format!("{tests}: {missing}"));
+        }
+    }
+    Ok(tally)
+}
+
+/// What tests of crates read beside the checkout. Without it they pass and compare nothing.
+const SHARED_INPUTS: [(&str, &str); 2] = [
+    ("corpus/tables.jsonl", "answers byte by byte (crates/protocol/tests/recorded_bytes)"),
+    ("protocol", "signatures of the official clients (crates/auth/tests/vectors.rs)"),
+];
+
+fn unit_tests(_: &Select) -> Outcome {
+    tested(&mut cargo(["test", "--workspace", "--lib", "--bins", "--no-fail-fast"]))
+}
+
+/// One or a few tests, in the packages whose sources name them.
+fn tests_by_name(select: &Select) -> Outcome {
+    let Some(name) = select.name() else { return Ok(Tally::default()) };
+    let mut command = cargo(["test", "--no-fail-fast"]);
+    for package in packages_with(name) {
+        command.args(["-p", &package]);
+    }
+    tested(command.arg("--").arg(name))
+}
+
+fn tested(command: &mut std::process::Command) -> Outcome {
+    let finished = run(command)?;
     let mut tally = count_tests(&finished.output);
     if !finished.succeeded {
         // A crate that does not compile, or a test process that died, has no count of its own.
@@ -34,6 +78,26 @@ fn tests() -> Outcome {
         tally.failures.push(failing_part(&finished.output));
     }
     Ok(tally)
+}
+
+/// The packages with a source file that contains the last part of a test's name.
+fn packages_with(name: &str) -> Vec<String> {
+    let last = name.rsplit("::").next().unwrap_or(name);
+    let folders = std::fs::read_dir(root().join("crates")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = folders
+        .map(|folder| folder.path())
+        .filter(|folder| {
+            ["src", "tests"].iter().any(|part| programs::contains(&folder.join(part), "rs", last))
+        })
+        .filter_map(|folder| package_name(&folder))
+        .collect();
+    names.sort();
+    names
+}
+
+fn package_name(folder: &Path) -> Option<String> {
+    let name = folder.file_name()?.to_str()?;
+    Some(format!("tavola-{name}"))
 }
 
 /// Adds up the `test result:` lines.

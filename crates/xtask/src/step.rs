@@ -3,21 +3,48 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use crate::rust;
+
+/// The variable that turns every skipped step into a failure. The build sets it; `CI` has no meaning here, because
+/// a hosted build may lack what a step needs.
+pub const REQUIRE_ALL: &str = "TAVOLA_REQUIRE_ALL";
+
 /// One thing to run.
 #[derive(Clone, Copy)]
 pub struct Step {
     pub name: &'static str,
     pub server: Server,
-    pub run: fn() -> Outcome,
+    pub run: fn(&Select) -> Outcome,
+    /// Whether the step has a test whose name contains this text.
+    pub has: fn(&str) -> bool,
 }
 
-/// What a step has to do with the built server.
+/// For a step without tests that have names of their own.
+pub const NO_NAMES: fn(&str) -> bool = |_| false;
+
+/// Which tests of a step to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Select {
+    All,
+    /// Those whose name contains this text.
+    Named(String),
+}
+
+impl Select {
+    /// The text that names must contain.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::All => None,
+            Self::Named(name) => Some(name),
+        }
+    }
+}
+
+/// Whether a step runs the release build of the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Server {
     Unused,
-    /// The step builds it.
-    Built,
-    /// The step runs it, and must not take an old one for today's.
+    /// It is built first, so that no step takes an old one for today's.
     Needed,
 }
 
@@ -44,7 +71,15 @@ impl Tally {
 
     /// One check that could not be made here.
     pub fn skip(reason: impl Into<String>) -> Self {
-        Self { skipped: 1, notes: vec![format!("skipped: {}", reason.into())], ..Self::default() }
+        let mut tally = Self::default();
+        tally.skip_one(reason);
+        tally
+    }
+
+    /// Counts a check that could not be made here.
+    pub fn skip_one(&mut self, reason: impl Into<String>) {
+        self.skipped += 1;
+        self.notes.push(format!("skipped: {}", reason.into()));
     }
 
     /// Counts a check: `Err` says what is wrong.
@@ -71,44 +106,75 @@ impl Tally {
 
 /// A run of steps.
 pub struct Run {
+    select: Select,
+    requires_all: bool,
     total: Tally,
-    is_ci: bool,
-    build_failed: bool,
+    /// Whether the server was built in this run; `None` before the first step that needs it.
+    built: Option<bool>,
 }
 
 impl Run {
-    pub fn new() -> Self {
-        let is_ci = std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false");
-        Self { total: Tally::default(), is_ci, build_failed: false }
+    pub fn new(select: Select) -> Self {
+        let requires_all = std::env::var(REQUIRE_ALL).is_ok_and(|value| value == "1" || value == "true");
+        Self { select, requires_all, total: Tally::default(), built: None }
     }
 
     /// Runs all steps, also after one has failed, and ends with the one line of counts.
     pub fn all(mut self, steps: &[Step]) -> ExitCode {
         for step in steps {
-            self.one(step);
+            let (select, is_meant) = match &self.select {
+                Select::All => (Select::All, true),
+                // The whole step, if the name is its own.
+                Select::Named(name) if step.name.contains(name) => (Select::All, true),
+                Select::Named(name) => (Select::Named(name.clone()), (step.has)(name)),
+            };
+            if is_meant {
+                self.one(step, &select);
+            }
         }
+        let code = self.code();
         let Tally { passed, failed, skipped, .. } = self.total;
-        let has_failed = failed > 0 || (self.is_ci && skipped > 0);
-        if self.is_ci && skipped > 0 {
-            println!("\nin CI nothing may be skipped");
+        if self.requires_all && skipped > 0 {
+            println!("\n{REQUIRE_ALL} is set: nothing may be skipped");
+        }
+        if let Some(name) = self.select.name()
+            && passed + failed + skipped == 0
+        {
+            println!("\nno test has {name:?} in its name");
         }
         println!("\n{passed} passed, {failed} failed, {skipped} skipped");
-        if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        code
     }
 
-    fn one(&mut self, step: &Step) {
-        println!("== {}", step.name);
+    fn code(&self) -> ExitCode {
+        let Tally { passed, failed, skipped, .. } = self.total;
+        let found_nothing = self.select != Select::All && passed + skipped == 0;
+        if failed > 0 || found_nothing || (self.requires_all && skipped > 0) {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+
+    fn one(&mut self, step: &Step, select: &Select) {
+        if step.server == Server::Needed && self.built.is_none() {
+            let failed = self.total.failed;
+            self.built = Some(true);
+            self.timed("release build", rust::build_server);
+            self.built = Some(self.total.failed == failed);
+        }
+        if step.server == Server::Needed && self.built == Some(false) {
+            self.timed(step.name, || Err("not run: the server was not built".to_owned()));
+        } else {
+            self.timed(step.name, || (step.run)(select));
+        }
+    }
+
+    fn timed(&mut self, name: &str, work: impl FnOnce() -> Outcome) {
+        println!("== {name}");
         let started = Instant::now();
-        let outcome = match step.server {
-            Server::Needed if self.build_failed => Err("not run: the server was not built".to_owned()),
-            Server::Needed | Server::Built | Server::Unused => (step.run)(),
-        };
-        self.build_failed |= step.server == Server::Built && outcome.is_err();
-        let tally = outcome.unwrap_or_else(|failure| Tally {
-            failed: 1,
-            failures: vec![failure],
-            ..Tally::default()
-        });
+        let tally =
+            work().unwrap_or_else(|failure| Tally { failed: 1, failures: vec![failure], ..Tally::default() });
         for note in &tally.notes {
             println!("   {note}");
         }
@@ -119,5 +185,40 @@ impl Run {
         let Tally { passed, failed, skipped, .. } = tally;
         println!("   {passed} passed, {failed} failed, {skipped} skipped in {seconds:.1} s");
         self.total.add(&tally);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn step(name: &'static str, run: fn(&Select) -> Outcome, has: fn(&str) -> bool) -> Step {
+        Step { name, server: Server::Unused, run, has }
+    }
+
+    fn succeeds(select: Select, requires_all: bool, steps: &[Step]) -> bool {
+        let run = Run { select, requires_all, total: Tally::default(), built: None };
+        run.all(steps) == ExitCode::SUCCESS
+    }
+
+    const PASSES: Step = step("passes", |_| Ok(Tally::one()), |name| name == "one");
+    const FAILS: Step = step("fails", |_| Err("broken".to_owned()), NO_NAMES);
+    const SKIPS: Step = step("skips", |_| Ok(Tally::skip("not here")), NO_NAMES);
+
+    #[test]
+    fn a_skipped_step_fails_a_run_only_where_all_is_required() {
+        assert!(succeeds(Select::All, false, &[PASSES, SKIPS]));
+        assert!(!succeeds(Select::All, true, &[PASSES, SKIPS]));
+        assert!(succeeds(Select::All, true, &[PASSES]));
+        assert!(!succeeds(Select::All, false, &[PASSES, FAILS]));
+    }
+
+    #[test]
+    fn a_name_picks_steps_that_have_it_and_finding_none_fails() {
+        let named = |name: &str| Select::Named(name.to_owned());
+        assert!(succeeds(named("one"), true, &[PASSES, FAILS, SKIPS]));
+        assert!(!succeeds(named("two"), false, &[PASSES, FAILS, SKIPS]));
+        assert!(!succeeds(named("fail"), false, &[PASSES, FAILS]));
+        assert!(succeeds(named("passe"), false, &[PASSES, FAILS]));
     }
 }

@@ -1,15 +1,13 @@
 //! How much one, two and three servers on the same cluster answer.
 //!
-//! `tavola-cluster-rate [--seconds N] [--connections N] [--servers N] [--fill N] [--work InsertHot] -- ARGUMENTS OF tavola serve`
-//!
-//! `--servers` is with how many to end, `--fill` how many entities, a thousand to a partition, the table holds before
-//! anything is measured; reads are then of those. Each work runs for so many seconds with so many connections, spread over the servers. On one machine servers, nodes
-//! and this program share the cores, so compare lines of one run only.
+//! Connections are spread over the servers. On one machine servers, nodes and this program share the cores, so compare
+//! lines of one run only.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::{Parser, ValueEnum};
 use http::Method;
 use tavola_testkit::{Connection, QueueConnection, Request, ServerOptions, TestServer};
 
@@ -21,7 +19,8 @@ const PARTITION_BATCHES: u64 = 10;
 const FILLERS: usize = 8;
 
 /// What the connections do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "PascalCase")]
 enum Work {
     /// Entities into a fresh partition each.
     InsertSpread,
@@ -35,7 +34,29 @@ enum Work {
     Message,
 }
 
-const WORKS: [Work; 5] = [Work::InsertSpread, Work::InsertHot, Work::Batch, Work::Read, Work::Message];
+/// Measure how much one, two and three servers on the same cluster answer
+#[derive(Parser)]
+#[command(name = "tavola-cluster-rate")]
+struct Arguments {
+    /// How long each work runs
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Connections, spread over the servers
+    #[arg(long, default_value_t = 32)]
+    connections: u64,
+    /// Measure with one server, then with two, up to this many
+    #[arg(long, default_value_t = SERVERS_MAX)]
+    servers: u64,
+    /// Entities that the table holds before anything is measured, a thousand to a partition; reads are then of those
+    #[arg(long, default_value_t = 0)]
+    fill: u64,
+    /// Kind of work; repeat for more (default: all)
+    #[arg(long)]
+    work: Vec<Work>,
+    /// Arguments of `tavola serve` that name the cluster
+    #[arg(last = true, value_name = "ARGUMENTS OF tavola serve")]
+    serve: Vec<String>,
+}
 
 fn main() -> ExitCode {
     match run() {
@@ -48,29 +69,9 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    let (mut seconds, mut connections, mut servers_max, mut fill) = (10, 32, SERVERS_MAX, 0);
-    let mut arguments = std::env::args().skip(1);
-    let mut serve = Vec::new();
-    let mut works = WORKS.to_vec();
-    while let Some(name) = arguments.next() {
-        if name == "--" {
-            serve = arguments.by_ref().collect();
-            break;
-        }
-        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
-        if name == "--work" {
-            works.retain(|work| format!("{work:?}") == value);
-            continue;
-        }
-        let value = value.parse::<u64>().map_err(|_| format!("{name} needs a number"))?;
-        match name.as_str() {
-            "--seconds" => seconds = value,
-            "--connections" => connections = value,
-            "--servers" => servers_max = value,
-            "--fill" => fill = value.div_ceil(BATCH_ROWS * PARTITION_BATCHES),
-            _ => return Err(format!("unknown option {name}")),
-        }
-    }
+    let Arguments { seconds, connections, servers: servers_max, fill, work, serve } = Arguments::parse();
+    let works = if work.is_empty() { Work::value_variants().to_vec() } else { work };
+    let fill = fill.div_ceil(BATCH_ROWS * PARTITION_BATCHES);
     let options = ServerOptions { arguments: serve, ..ServerOptions::default() };
     println!(
         "| servers | work | answers/s | entities or messages/s | p50 ms | p99 ms |\n|---|---|---|---|---|---|"
@@ -142,8 +143,8 @@ fn measure(
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..connections)
             .map(|number| {
-                let place = usize::try_from(number).unwrap_or(0) % servers.len();
-                let (server, stop, failed) = (&servers[place], &stop, &failed);
+                let index = usize::try_from(number).unwrap_or(0) % servers.len();
+                let (server, stop, failed) = (&servers[index], &stop, &failed);
                 scope.spawn(move || repeat(server, table, work, (number, fill), stop, failed))
             })
             .collect();

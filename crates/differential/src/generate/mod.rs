@@ -16,14 +16,14 @@ pub use crate::call::{Call, Company, Sequence, Service};
 const CYCLE: u64 = 20;
 const QUEUES_IN_CYCLE: u64 = 7;
 
-/// The sequence at this place of a run.
+/// The sequence at this index of a run.
 pub fn sequence(seed: u64, number: u64) -> Sequence {
     let mut rng = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number));
-    let place = number % CYCLE;
-    let (service, company, calls) = if place == CYCLE - 1 {
+    let index = number % CYCLE;
+    let (service, company, calls) = if index == CYCLE - 1 {
         let service = if (number / CYCLE).is_multiple_of(2) { Service::Table } else { Service::Queue };
         (service, Company::Alone, service::calls(&mut rng))
-    } else if place < QUEUES_IN_CYCLE {
+    } else if index < QUEUES_IN_CYCLE {
         (Service::Queue, Company::Welcome, queue::calls(&mut rng, number))
     } else {
         (Service::Table, Company::Welcome, table::calls(&mut rng, number))

@@ -88,11 +88,11 @@ pub async fn sum_of(
 /// A tick above all that the store has given, as far as it knows.
 async fn last_tick(engine: &dyn Engine) -> anyhow::Result<DateTime> {
     let mut last = DateTime::MIN;
-    let mut look = |tick, _: &[_]| {
+    let mut read_tick = |tick, _: &[_]| {
         last = tick;
         Decision::Refuse
     };
-    engine.transact(SpaceId::CATALOG, b"", &[], &mut look).await.context("cannot read the catalog")?;
+    engine.transact(SpaceId::CATALOG, b"", &[], &mut read_tick).await.context("cannot read the catalog")?;
     Ok(last)
 }
 

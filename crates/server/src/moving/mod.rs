@@ -1,4 +1,4 @@
-//! Moving house: `tavola export` writes everything a store holds into a folder of plain files, and `tavola import` loads
+//! Moving data: `tavola export` writes everything a store holds into a folder of plain files, and `tavola import` loads
 //! such a folder into a fresh store, of the same kind or another. Versions stay, so Timestamps and ETags do.
 //!
 //! Both can be killed at any moment and run again: they go on where they were. Both end by reading back what they wrote

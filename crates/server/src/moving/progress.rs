@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 const BAR_LEN: u64 = 24;
 const BAR_EVERY: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(10);
-/// Rows between two looks at the clock.
-const LOOK_EVERY: u64 = 256;
+/// Rows between two readings of the clock.
+const CHECK_EVERY: u64 = 256;
 
 /// What is shown.
 pub struct Progress {
@@ -19,7 +19,7 @@ pub struct Progress {
     done: u64,
     /// Rows that were done before this run.
     skipped: u64,
-    looked: u64,
+    checked: u64,
     began: Instant,
     shown: Instant,
 }
@@ -46,22 +46,22 @@ impl Form {
 impl Progress {
     pub fn new(form: Form) -> Self {
         let now = Instant::now();
-        Self { form, phase: "", total: None, done: 0, skipped: 0, looked: 0, began: now, shown: now }
+        Self { form, phase: "", total: None, done: 0, skipped: 0, checked: 0, began: now, shown: now }
     }
 
     /// Begins a part of the work.
     pub fn begin(&mut self, phase: &'static str, total: Option<u64>) {
         let now = Instant::now();
-        *self = Self { phase, total, done: 0, skipped: 0, looked: 0, began: now, shown: now, ..*self };
+        *self = Self { phase, total, done: 0, skipped: 0, checked: 0, began: now, shown: now, ..*self };
     }
 
     /// So many rows more are done.
     pub fn add(&mut self, rows: u64) {
         self.done += rows;
-        if self.done - self.looked < LOOK_EVERY {
+        if self.done - self.checked < CHECK_EVERY {
             return;
         }
-        self.looked = self.done;
+        self.checked = self.done;
         let every = if self.form == Form::Bar { BAR_EVERY } else { LINE_EVERY };
         if self.shown.elapsed() >= every {
             self.show();
@@ -104,7 +104,7 @@ impl Progress {
             return format!("{phase:<12} {done} rows, {rate:.0} rows/s");
         };
         let part = |of: u64| done.saturating_mul(of).checked_div(total).unwrap_or(of).min(of);
-        let bar: String = (0..BAR_LEN).map(|place| if place < part(BAR_LEN) { '#' } else { '.' }).collect();
+        let bar: String = (0..BAR_LEN).map(|index| if index < part(BAR_LEN) { '#' } else { '.' }).collect();
         format!("{phase:<12} [{bar}] {:>3} %  {done} of {total} rows, {rate:.0} rows/s", part(100))
     }
 }

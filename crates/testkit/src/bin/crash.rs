@@ -1,17 +1,28 @@
-//! Runs the crash test on the built server: `tavola-crash [--rounds N] [--writers N] [--seed N]`.
+//! Runs the crash test on the built server.
 
 use std::process::ExitCode;
 
+use clap::Parser;
 use tavola_testkit::crash::{CrashOptions, run};
 
+/// Kill the server again and again under load, and look for lost writes and torn batches
+#[derive(Parser)]
+struct Arguments {
+    /// How often to kill
+    #[arg(long, default_value_t = CrashOptions::default().rounds)]
+    rounds: usize,
+    /// Connections that write
+    #[arg(long, default_value_t = CrashOptions::default().writers)]
+    writers: usize,
+    /// Seed of the run; a fresh one by default
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
 fn main() -> ExitCode {
-    let options = match parse(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(message) => {
-            eprintln!("{message}");
-            return ExitCode::from(2);
-        }
-    };
+    let Arguments { rounds, writers, seed } = Arguments::parse();
+    let default = CrashOptions::default();
+    let options = CrashOptions { rounds, writers, seed: seed.unwrap_or(default.seed), ..default };
     println!("crash test: {} rounds, {} writers, seed {}", options.rounds, options.writers, options.seed);
     match run(&options) {
         Ok(report) => {
@@ -23,20 +34,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<CrashOptions, String> {
-    let mut options = CrashOptions::default();
-    while let Some(name) = arguments.next() {
-        let value = arguments.next().and_then(|value| value.parse::<u64>().ok());
-        let value = value.ok_or_else(|| format!("{name} needs a number"))?;
-        let count = usize::try_from(value).map_err(|_| format!("{name} is too large"))?;
-        match name.as_str() {
-            "--rounds" => options.rounds = count,
-            "--writers" => options.writers = count,
-            "--seed" => options.seed = value,
-            _ => return Err(format!("unknown option {name}; known are --rounds, --writers, --seed")),
-        }
-    }
-    Ok(options)
 }

@@ -1,17 +1,28 @@
-//! Runs the crash test of queues on the built server: `tavola-queue-crash [--rounds N] [--workers N] [--seed N]`.
+//! Runs the crash test of queues on the built server.
 
 use std::process::ExitCode;
 
+use clap::Parser;
 use tavola_testkit::queue_crash::{QueueCrashOptions, run};
 
+/// Kill the server again and again while messages are put, got and deleted, and look for lost and revived ones
+#[derive(Parser)]
+struct Arguments {
+    /// How often to kill
+    #[arg(long, default_value_t = QueueCrashOptions::default().rounds)]
+    rounds: usize,
+    /// Producers, and as many consumers
+    #[arg(long, default_value_t = QueueCrashOptions::default().workers)]
+    workers: usize,
+    /// Seed of the run; a fresh one by default
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
 fn main() -> ExitCode {
-    let options = match parse(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(message) => {
-            eprintln!("{message}");
-            return ExitCode::from(2);
-        }
-    };
+    let Arguments { rounds, workers, seed } = Arguments::parse();
+    let default = QueueCrashOptions::default();
+    let options = QueueCrashOptions { rounds, workers, seed: seed.unwrap_or(default.seed), ..default };
     println!(
         "crash test of queues: {} rounds, {} producers and as many consumers, seed {}",
         options.rounds, options.workers, options.seed
@@ -26,20 +37,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<QueueCrashOptions, String> {
-    let mut options = QueueCrashOptions::default();
-    while let Some(name) = arguments.next() {
-        let value = arguments.next().and_then(|value| value.parse::<u64>().ok());
-        let value = value.ok_or_else(|| format!("{name} needs a number"))?;
-        let count = usize::try_from(value).map_err(|_| format!("{name} is too large"))?;
-        match name.as_str() {
-            "--rounds" => options.rounds = count,
-            "--workers" => options.workers = count,
-            "--seed" => options.seed = value,
-            _ => return Err(format!("unknown option {name}; known are --rounds, --workers, --seed")),
-        }
-    }
-    Ok(options)
 }

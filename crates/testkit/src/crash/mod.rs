@@ -1,4 +1,4 @@
-//! The crash test: many writers, `kill -9` at random moments, and a look at what is left.
+//! The crash test: many writers, `kill -9` at random moments, and a check of what is left.
 //!
 //! Each round starts the server on the same data folder, holds everything it has against what was
 //! acknowledged before, lets the writers loose and kills the server under them. Some rounds kill it while it
@@ -96,7 +96,7 @@ pub fn run(options: &CrashOptions) -> Result<CrashReport, String> {
     let mut models: Vec<PartitionModel> = (0..options.writers).map(PartitionModel::new).collect();
     let mut tables = Vec::new();
     let mut report = CrashReport::default();
-    // The last round only looks.
+    // The last round only reads.
     for round in 0..=options.rounds {
         if round > 0 && rng.u8(..) < 64 {
             kill_while_opening(&server_options, &mut rng).map_err(|error| error.to_string())?;

@@ -6,19 +6,14 @@ use std::sync::Arc;
 use tavola_model::StorageService;
 
 use tavola_auth::{Account, AccountSas, ServiceSas, sign_account_sas, sign_service_sas};
-use tavola_testkit::{ServerOptions, TestServer, workspace_root};
+use tavola_testkit::{ServerOptions, TestServer};
 
 use crate::guest::{Ask, Guest, Owner};
 use crate::minutes_from_now;
 
 /// The server's program, which has other commands too.
 pub fn binary() -> PathBuf {
-    if let Some(path) = std::env::var_os("TAVOLA_BIN") {
-        return path.into();
-    }
-    let target = workspace_root().join("target");
-    let built = ["release/tavola", "debug/tavola"].map(|name| target.join(name));
-    built.into_iter().max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok()).unwrap()
+    tavola_testkit::server_binary().unwrap()
 }
 
 /// A server that speaks TLS too, the URL of that, and the folder of its certificate.

@@ -1,0 +1,265 @@
+//! The services keep apart: no file of one service's folder imports from another service's folder, and what is
+//! common to all imports from none of them.
+//!
+//! A room is a folder or a file called `table`, `queue` or `blob`, in the crates below. `lib.rs` and `mod.rs` are
+//! tables of contents and may name every room; a name that `lib.rs` exports from a room counts as that room's,
+//! wherever it is imported. The joints may name every room too: the files in which one request finds its service.
+//! Whatever else crosses is in `DEBT`, a list that only gets shorter: an entry that no longer applies fails the check.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+
+use crate::step::Tally;
+
+const CRATES: [&str; 5] = ["model", "protocol", "auth", "service", "frontend"];
+const ROOMS: [&str; 3] = ["table", "queue", "blob"];
+
+/// Files of the common part that name rooms because that is what they are for.
+const JOINTS: &[&str] =
+    &["crates/frontend/src/understand.rs", "crates/service/src/execute.rs", "crates/service/src/service.rs"];
+
+/// Crossings that are still there: the file, and the room it must not import.
+const DEBT: &[(&str, &str)] = &[
+    ("crates/auth/src/queue_rights.rs", "queue"),
+    ("crates/frontend/src/owner.rs", "queue"),
+    ("crates/frontend/src/pipeline.rs", "queue"),
+    ("crates/model/src/queue_command.rs", "queue"),
+    ("crates/protocol/src/decode.rs", "table"),
+    ("crates/protocol/src/encode.rs", "table"),
+    ("crates/protocol/src/error_body.rs", "table"),
+    ("crates/service/src/queue/catalog.rs", "table"),
+    ("crates/service/src/queue/record.rs", "table"),
+    ("crates/service/src/table/catalog.rs", "queue"),
+];
+
+/// Checks every source file of the crates that have rooms.
+pub fn check(root: &Path, tally: &mut Tally) -> Result<(), String> {
+    let mut exports = Exports::default();
+    for name in CRATES {
+        let path = root.join("crates").join(name).join("src/lib.rs");
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{} ({error})", path.display()))?;
+        exports.add(name, &text).map_err(|error| format!("{} ({error})", path.display()))?;
+    }
+    let mut crossings = BTreeSet::new();
+    let mut joints = BTreeSet::new();
+    for name in CRATES {
+        let source = root.join("crates").join(name).join("src");
+        for path in files_of(&source) {
+            let file = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            let text = std::fs::read_to_string(&path).map_err(|error| format!("{file} ({error})"))?;
+            let within = path.strip_prefix(&source).unwrap_or(&path);
+            let rooms =
+                crossed(name, within, &text, &exports).map_err(|error| format!("{file} ({error})"))?;
+            if JOINTS.contains(&file.as_str()) {
+                joints.extend((!rooms.is_empty()).then_some(file));
+            } else {
+                crossings.extend(rooms.into_iter().map(|room| (file.clone(), room)));
+            }
+        }
+    }
+    for (file, room) in &crossings {
+        let is_known = DEBT.contains(&(file.as_str(), *room));
+        tally.check(if is_known { Ok(()) } else { Err(format!("{file} imports from the folder `{room}`")) });
+    }
+    for (file, room) in DEBT {
+        if !crossings.contains(&((*file).to_owned(), *room)) {
+            tally.check(Err(format!(
+                "{file} no longer imports from `{room}`: take it out of the list of debts"
+            )));
+        }
+    }
+    for file in JOINTS.iter().filter(|file| !joints.contains(**file)) {
+        tally.check(Err(format!("{file} names no room: take it out of the list of joints")));
+    }
+    tally.note(format!("{} crossings between services that are still to go", DEBT.len()));
+    Ok(())
+}
+
+/// The names that the roots of crates export from their rooms.
+#[derive(Default)]
+struct Exports {
+    rooms: BTreeMap<(&'static str, String), &'static str>,
+}
+
+impl Exports {
+    fn add(&mut self, crate_name: &'static str, text: &str) -> Result<(), syn::Error> {
+        for item in syn::parse_file(text)?.items {
+            let syn::Item::Use(item) = item else { continue };
+            for names in paths_of(&item.tree) {
+                let room = names.iter().find_map(|name| room_of(name));
+                if let (Some(room), Some(last)) = (room, names.last()) {
+                    self.rooms.insert((crate_name, last.clone()), room);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The room of a path that begins with a crate of ours.
+    fn room(&self, own_crate: &str, names: &[String]) -> Option<&'static str> {
+        let [first, name, ..] = names else { return None };
+        let from = if first == "crate" { own_crate } else { first.strip_prefix("tavola_")? };
+        let from = CRATES.into_iter().find(|known| *known == from)?;
+        self.rooms.get(&(from, name.clone())).copied()
+    }
+}
+
+/// Every path of a use declaration; one that gets a new name comes under both.
+fn paths_of(tree: &syn::UseTree) -> Vec<Vec<String>> {
+    let after = |ident: &syn::Ident, rest: Vec<Vec<String>>| {
+        rest.into_iter().map(|names| [vec![ident.to_string()], names].concat()).collect()
+    };
+    match tree {
+        syn::UseTree::Path(path) => after(&path.ident, paths_of(&path.tree)),
+        syn::UseTree::Name(name) => vec![vec![name.ident.to_string()]],
+        syn::UseTree::Rename(rename) => vec![vec![rename.ident.to_string()], vec![rename.rename.to_string()]],
+        syn::UseTree::Glob(_) => vec![vec!["*".to_owned()]],
+        syn::UseTree::Group(group) => group.items.iter().flat_map(paths_of).collect(),
+    }
+}
+
+fn files_of(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        if path.is_dir() {
+            files.extend(files_of(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// The rooms that a file imports from and must not.
+fn crossed(
+    own_crate: &str,
+    within: &Path,
+    text: &str,
+    exports: &Exports,
+) -> Result<BTreeSet<&'static str>, syn::Error> {
+    let stem = within.with_extension("");
+    let own = stem.iter().find_map(|part| room_of(part.to_str()?));
+    let is_contents = within.file_name().is_some_and(|name| name == "mod.rs" || name == "lib.rs");
+    if own.is_none() && is_contents {
+        return Ok(BTreeSet::new());
+    }
+    let mut paths = Paths { own_crate, exports, rooms: BTreeSet::new() };
+    paths.visit_file(&syn::parse_file(text)?);
+    Ok(paths.rooms.into_iter().filter(|room| Some(*room) != own).collect())
+}
+
+fn room_of(name: &str) -> Option<&'static str> {
+    ROOMS.into_iter().find(|room| *room == name)
+}
+
+/// Collects the rooms that paths lead through.
+struct Paths<'a> {
+    own_crate: &'a str,
+    exports: &'a Exports,
+    rooms: BTreeSet<&'static str>,
+}
+
+impl Paths<'_> {
+    /// In a path, a room is a module that something is taken from; the last name may be any item.
+    fn add_path(&mut self, names: &[String]) {
+        let modules = names.split_last().map_or(&[][..], |(_, modules)| modules);
+        self.rooms.extend(modules.iter().filter_map(|name| room_of(name)));
+        self.rooms.extend(self.exports.room(self.own_crate, names));
+    }
+
+    /// A macro's arguments are tokens: names joined by `::` are taken for paths.
+    fn add_tokens(&mut self, tokens: TokenStream) {
+        let mut names: Vec<String> = Vec::new();
+        let mut colons = 0;
+        for token in tokens {
+            match token {
+                TokenTree::Punct(punct) if punct.as_char() == ':' => {
+                    colons += 1;
+                    continue;
+                }
+                TokenTree::Ident(ident) => {
+                    if colons != 2 {
+                        self.add_path(&std::mem::take(&mut names));
+                    }
+                    names.push(ident.to_string());
+                }
+                TokenTree::Group(group) => {
+                    self.add_path(&std::mem::take(&mut names));
+                    self.add_tokens(group.stream());
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => self.add_path(&std::mem::take(&mut names)),
+            }
+            colons = 0;
+        }
+        self.add_path(&names);
+    }
+}
+
+impl<'ast> Visit<'ast> for Paths<'_> {
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        self.add_path(&names);
+        visit::visit_path(self, path);
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        for names in paths_of(&item.tree) {
+            self.rooms.extend(names.iter().filter_map(|name| room_of(name)));
+            self.rooms.extend(self.exports.room(self.own_crate, &names));
+        }
+    }
+
+    fn visit_macro(&mut self, called: &'ast syn::Macro) {
+        self.add_tokens(called.tokens.clone());
+        visit::visit_macro(self, called);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rooms(file: &str, text: &str) -> Vec<&'static str> {
+        let mut exports = Exports::default();
+        exports.add("model", "pub use queue::{QueueName as Name, other::Text}; pub use key::Key;").unwrap();
+        crossed("model", Path::new(file), text, &exports).unwrap().into_iter().collect()
+    }
+
+    #[test]
+    fn a_name_that_the_root_exports_belongs_to_its_room() {
+        assert_eq!(rooms("table/keys.rs", "use crate::{Key, QueueName};"), ["queue"]);
+        assert_eq!(rooms("table/keys.rs", "fn f(text: tavola_model::Text, name: crate::Name) {}"), ["queue"]);
+        assert_eq!(rooms("queue/names.rs", "use crate::QueueName;"), Vec::<&str>::new());
+        assert_eq!(rooms("table/keys.rs", "use other::QueueName; use crate::Key;"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_room_may_import_what_is_common_and_itself_only() {
+        assert_eq!(rooms("table/encode.rs", "use crate::{status::code, table::json};"), Vec::<&str>::new());
+        assert_eq!(rooms("table/encode.rs", "use crate::queue::write;"), ["queue"]);
+        assert_eq!(rooms("needs/queue.rs", "use super::{table, shared};"), ["table"]);
+        assert_eq!(rooms("queue.rs", "fn f() { tavola_model::table::check() }"), ["table"]);
+        assert_eq!(rooms("blob/route.rs", "type A = Vec<crate::queue::Name>;"), ["queue"]);
+    }
+
+    #[test]
+    fn what_is_common_imports_from_no_room() {
+        assert_eq!(rooms("status.rs", "use crate::table::Code as Other;"), ["table"]);
+        assert_eq!(
+            rooms("status.rs", "fn f() { assert!(x, crate::queue::y(&[blob::z()])) }"),
+            ["blob", "queue"]
+        );
+        assert_eq!(rooms("status.rs", "fn f() { log::table(queue, self.blob); }"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn tables_of_contents_may_name_every_room_and_those_of_a_room_only_their_own() {
+        let contents = "pub mod table; pub use queue::Name; pub use table::Key;";
+        assert_eq!(rooms("lib.rs", contents), Vec::<&str>::new());
+        assert_eq!(rooms("table/mod.rs", contents), ["queue"]);
+    }
+}
