@@ -124,9 +124,12 @@ impl Space {
 
 /// Whether a failed read tells of missing or changed bytes.
 pub(crate) fn is_damage(error: &lsm_tree::Error) -> bool {
-    use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    use std::io::ErrorKind::{InvalidData, InvalidInput, NotFound, UnexpectedEof};
     match error {
-        lsm_tree::Error::Io(cause) => matches!(cause.kind(), NotFound | UnexpectedEof | InvalidData),
+        // The last comes of looking for the end of a file that has none.
+        lsm_tree::Error::Io(cause) => {
+            matches!(cause.kind(), NotFound | UnexpectedEof | InvalidData | InvalidInput)
+        }
         _ => true,
     }
 }

@@ -89,8 +89,7 @@ impl Committer {
 
     /// Makes a group durable, shows it to readers and answers everyone in it.
     fn commit(&mut self, group: Group) {
-        let has_written = !group.is_empty();
-        if has_written {
+        if !group.is_empty() {
             let written = self.write(&group);
             self.batch.clear();
             if let Err(error) = written {
@@ -106,10 +105,6 @@ impl Committer {
         }
         for answer in group.answers {
             drop(answer.send(Ok(())));
-        }
-        if has_written {
-            // It failing is no reason to doubt what is synced; the next record will fail too, and be told.
-            drop(self.journal.mark(self.last_tick.ticks()));
         }
         if has_dropped {
             self.shared.reclaims.wake();
@@ -150,7 +145,8 @@ impl Committer {
         }
         self.journal.append(&mut self.batch.payload, tick)?;
         store.last_tick.store(tick, Ordering::Release);
-        Ok(())
+        // Before anybody is told: what was acknowledged and cannot be read later is damage, never a torn write.
+        self.journal.mark(tick)
     }
 
     /// Waits while too much is unflushed or uncompacted. Fails if the store has failed, because then nobody flushes or

@@ -68,6 +68,11 @@ impl LocalEngine {
         drop(answered.await);
     }
 
+    /// Bytes of rows that are in memory and in journals, but in no table file yet.
+    pub fn unflushed_bytes(&self) -> u64 {
+        self.shared.store.unflushed_bytes()
+    }
+
     /// All spaces as of one moment between two commits.
     pub(crate) async fn spaces_snapshot(&self) -> Result<SpacesSnapshot, EngineError> {
         self.ask(Task::Snapshot).await

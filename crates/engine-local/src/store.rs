@@ -131,10 +131,14 @@ impl Store {
         has_sealed
     }
 
+    /// Bytes of rows that are in no table file yet.
+    pub(crate) fn unflushed_bytes(&self) -> u64 {
+        self.trees.iter().map(StoreTree::unflushed_bytes).sum()
+    }
+
     /// Why commits have to wait, if they have to.
     pub(crate) fn stall(&self) -> Option<Stall> {
-        let unflushed: u64 = self.trees.iter().map(StoreTree::unflushed_bytes).sum();
-        if unflushed >= self.unflushed_bytes_max {
+        if self.unflushed_bytes() >= self.unflushed_bytes_max {
             Some(Stall::Unflushed)
         } else if self.trees.iter().any(|tree| tree.runs() >= UNCOMPACTED_RUNS_MAX) {
             Some(Stall::Uncompacted)

@@ -164,7 +164,7 @@ async fn writes_are_refused_below_the_disk_reserve_and_reads_deletes_and_drops_g
         let put = body.map(|body| Change::Put { place: 1, body });
         Decision::Apply([Change::Delete { place: 0 }].into_iter().chain(put).collect())
     };
-    let (small, large) = (Bytes::from(vec![1; 400]), Bytes::from(vec![1; 600]));
+    let (small, large) = (Bytes::from(vec![1; 400]), Bytes::from(vec![1; 1000]));
     let transact = async |row: u8, body: Option<Bytes>| {
         let mut decide = |_, found: &[_]| delete(found, body.clone());
         engine.transact(SPACE, b"p", &[&[row], b"note"], &mut decide).await
@@ -295,21 +295,16 @@ async fn a_spoilt_table_file_is_damage_to_reads_scans_and_verify() {
     for number in 0..40u32 {
         put(&engine, &number.to_be_bytes(), &[7; 100_000]).await.unwrap();
     }
-    drop(engine);
-    // Flushed in the background; closing does not wait for all of it, opening goes on with it.
-    let engine = LocalEngine::open(small_memtables(folder.path()), Arc::new(SystemClock)).unwrap();
-    let store = folder.path().join("store");
-    while largest_table(&store).is_none() {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    drop(engine);
-    let table = largest_table(&store).unwrap();
+    // A backup has no rows in journals.
+    let backup = folder.path().join("backup");
+    engine.backup(&backup).await.unwrap();
+    let table = largest_table(&backup.join("store")).unwrap();
     let file = fs::File::options().write(true).open(table).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &[0x55; 8], 50_000).unwrap();
 
-    let report = verify(folder.path()).unwrap();
+    let report = verify(&backup).unwrap();
     assert!(!report.is_clean());
-    let engine = open(folder.path()).unwrap();
+    let engine = open(&backup).unwrap();
     let scanned = engine.scan(SPACE, &ScanRange::all(), &mut |_| std::ops::ControlFlow::Continue(())).await;
     assert!(matches!(scanned, Err(EngineError::Damaged { .. })), "{scanned:?}");
     let mut damaged = 0;

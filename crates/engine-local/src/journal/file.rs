@@ -166,7 +166,7 @@ fn read_content(path: &Path) -> io::Result<(Vec<u8>, u64)> {
     const ZEROS: [u8; BLOCK] = [0; BLOCK];
     let file = File::open(path)?;
     let file_len = file.metadata()?.len();
-    let mut end = file_len;
+    let mut end = data_end(&file).map_or(file_len, |end| end.min(file_len));
     let mut buffer = vec![0; BLOCK];
     while end > 0 {
         let start = (end - 1) / BLOCK as u64 * BLOCK as u64;
@@ -182,6 +182,28 @@ fn read_content(path: &Path) -> io::Result<(Vec<u8>, u64)> {
     let mut bytes = vec![0; usize::try_from(end).map_err(io::Error::other)?];
     file.read_exact_at(&mut bytes, 0)?;
     Ok((bytes, file_len))
+}
+
+/// Where the last bytes are that were ever written to a file, if the file system knows.
+fn data_end(file: &File) -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{SeekFrom, seek};
+        use rustix::io::Errno;
+        let mut end = 0;
+        loop {
+            match seek(file, SeekFrom::Data(end)) {
+                Ok(start) => end = seek(file, SeekFrom::Hole(start)).ok()?,
+                Err(Errno::NXIO) => return Some(end),
+                Err(_) => return None,
+            }
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        None
+    }
 }
 
 /// Writes records to a journal. Only the committer has one.
