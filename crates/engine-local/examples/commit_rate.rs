@@ -31,7 +31,7 @@ async fn main() -> Result<(), AnyError> {
     let folder = tempfile::tempdir_in(arguments.next().unwrap_or_else(|| ".".to_owned()))?;
     let mut settings = LocalSettings::new(folder.path().join("data"));
     if let Some(text) = arguments.next() {
-        settings.merge_threads = text.parse()?;
+        settings.compaction_threads = text.parse()?;
     }
     if let Some(text) = arguments.next() {
         settings.memtable_bytes = text.parse::<u64>()? << 20;

@@ -1,18 +1,19 @@
 //! A copy of everything, taken while the server runs.
 //!
-//! The copy is of one moment between two commits, across all spaces, and is a data folder of its own. It gets its
-//! format file last, so a copy that was cut short cannot be taken for a whole one.
+//! The copy is of one moment between two commits, across all spaces, and is a data folder of its own. Its store gets
+//! its name last, so a copy that was cut short cannot be taken for a whole one.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use fjall::Readable;
+use lsm_tree::Guard;
 use tavola_engine::EngineError;
 
 use crate::LocalEngine;
-use crate::folder::{DataFolder, OpenError, sync_tree};
-use crate::queue::SpacesSnapshot;
-use crate::settings::LocalSettings;
-use crate::store::{Space, Store, failed};
+use crate::catalog::{META_TREE, SLOT_LEN, slot_of};
+use crate::commit_queue::SpacesSnapshot;
+use crate::create::NewStore;
+use crate::folder::{DataFolder, OpenError};
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,41 +40,57 @@ impl LocalEngine {
     pub async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError> {
         let source = self.spaces_snapshot().await.map_err(BackupError::Source)?;
         let destination = destination.to_owned();
-        tokio::task::spawn_blocking(move || copy(&source, destination))
+        tokio::task::spawn_blocking(move || copy(source, destination))
             .await
             .unwrap_or_else(|cause| Err(BackupError::Source(EngineError::Failed { cause: cause.into() })))
     }
 }
 
-fn copy(source: &SpacesSnapshot, destination: PathBuf) -> Result<BackupReport, BackupError> {
+fn copy(source: SpacesSnapshot, destination: PathBuf) -> Result<BackupReport, BackupError> {
     let folder = DataFolder::create(&destination).map_err(BackupError::Destination)?;
-    let store = Store::open(folder, &LocalSettings::new(&destination)).map_err(BackupError::Destination)?;
-    let mut report = BackupReport::default();
-    for space in &source.spaces {
-        report.spaces += 1;
-        report.rows += copy_space(source, space, &store).map_err(BackupError::Source)?;
-    }
-    store.set_last_tick(source.last_tick).map_err(BackupError::Source)?;
-    let folder = store.into_folder();
-    let sealed = sync_tree(folder.path()).and_then(|()| folder.write_format());
-    sealed.map_err(|cause| BackupError::Destination(folder.failed(cause)))?;
+    let mut copied =
+        Err(BackupError::Source(EngineError::Unavailable { reason: "the backup was not begun" }));
+    let named = folder.make_store(|path| {
+        copied = copy_rows(source, path, &folder);
+        match &copied {
+            Ok(_) => Ok(()),
+            Err(_) => Err(folder.damaged("the backup was not finished")),
+        }
+    });
+    let report = copied?;
+    named.map_err(BackupError::Destination)?;
     Ok(report)
 }
 
-/// Copies the rows of a space as they are stored, once their checksums are seen to match.
-fn copy_space(source: &SpacesSnapshot, space: &Space, destination: &Store) -> Result<u64, EngineError> {
-    destination.create_space(space.id)?;
-    let copied = destination.space(space.id)?;
-    let mut rows = 0;
-    let mut ingestion = copied.keyspace.start_ingestion().map_err(failed)?;
-    for entry in source.snapshot.iter(&space.keyspace) {
-        let (key, value) = entry.into_inner().map_err(|error| space.read_failed(error))?;
-        space.decode(&key, value.clone().into())?;
-        ingestion.write(key, value).map_err(failed)?;
-        rows += 1;
+/// Copies the rows as they are stored, once their checksums are seen to match. Rows of dropped spaces are left out.
+fn copy_rows(source: SpacesSnapshot, path: &Path, folder: &DataFolder) -> Result<BackupReport, BackupError> {
+    let failed = |error: lsm_tree::Error| BackupError::Destination(folder.failed(error));
+    let store = NewStore::begin(path).map_err(failed)?;
+    let mut report = BackupReport { spaces: source.spaces.len(), rows: 0 };
+    let mut spaces: Vec<_> = source.spaces.iter().collect();
+    spaces.sort_by_key(|space| space.slot);
+    for space in &spaces {
+        store.add_space(space.id, space.slot).map_err(failed)?;
     }
-    if rows > 0 {
-        ingestion.finish().map_err(failed)?;
+    let by_slot: HashMap<u64, _> = spaces.iter().map(|space| (space.slot, *space)).collect();
+    for (tree, rows) in source.rows.into_iter().enumerate().filter(|(tree, _)| *tree != META_TREE) {
+        let mut space = None;
+        for row in rows {
+            let (key, value) = match row.into_inner() {
+                Ok(row) => row,
+                Err(error) => return Err(BackupError::Source(EngineError::Failed { cause: error.into() })),
+            };
+            let slot = slot_of(&key);
+            if space.is_none_or(|(last, _)| Some(last) != slot) {
+                space = slot.and_then(|slot| by_slot.get(&slot).map(|space| (slot, *space)));
+            }
+            if let Some((_, space)) = space {
+                space.decode(&key[SLOT_LEN..], value.clone().into()).map_err(BackupError::Source)?;
+                store.put(tree, key, value).map_err(failed)?;
+                report.rows += 1;
+            }
+        }
     }
-    Ok(rows)
+    store.finish(source.last_tick).map_err(failed)?;
+    Ok(report)
 }

@@ -4,179 +4,218 @@
 //! until it is opened again, because after a failed sync nobody can know what the disk holds.
 
 use std::fmt;
+use std::io;
+use std::ops::RangeFull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use fjall::PersistMode;
 use lsm_tree::AbstractTree;
-use tavola_engine::EngineError;
+use tavola_engine::{EngineError, SpaceId};
 use tavola_model::DateTime;
 
+use crate::catalog::{self, Space};
+use crate::commit_queue::{Answer, CommitQueue, SpacesSnapshot, Task, TreeRows, Write};
+use crate::compaction::CompactionList;
 use crate::disk::DiskGuard;
-use crate::merge::MergeList;
+use crate::flush::FlushSignal;
+use crate::journal::JournalWriter;
 use crate::overlay::Overlay;
-use crate::queue::{Answer, Queue, SpacesSnapshot, Task, Write};
-use crate::settings::{ROOM_CHECK_US, SEALED_MEMTABLES_MAX, UNMERGED_RUNS_MAX};
-use crate::store::{Space, Store};
+use crate::reclaim::ReclaimSignal;
+use crate::settings::STALL_CHECK_US;
+use crate::store::{Batch, Store};
 
 const POISONED: &str = "an earlier write to the disk failed";
+/// A wait for flushes or compaction that is worth a line in the log.
+const STALL_TOLD: Duration = Duration::from_secs(1);
+
+/// What the engine's threads share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) store: Arc<Store>,
+    pub(crate) queue: Arc<CommitQueue>,
+    pub(crate) overlay: Arc<Overlay>,
+    pub(crate) disk: Arc<DiskGuard>,
+    pub(crate) flushes: Arc<FlushSignal>,
+    pub(crate) compactions: Arc<CompactionList>,
+    pub(crate) reclaims: Arc<ReclaimSignal>,
+}
 
 /// The state of the committer's thread.
 pub(crate) struct Committer {
-    store: Arc<Store>,
-    queue: Arc<Queue>,
-    overlay: Arc<Overlay>,
-    disk: Arc<DiskGuard>,
+    shared: Shared,
+    journal: JournalWriter,
     last_tick: DateTime,
-    merges: Arc<MergeList>,
-    reclaim: mpsc::Sender<Arc<Space>>,
+    batch: Batch,
 }
 
 impl Committer {
-    pub(crate) fn new(
-        store: Arc<Store>,
-        queue: Arc<Queue>,
-        overlay: Arc<Overlay>,
-        disk: Arc<DiskGuard>,
-        last_tick: DateTime,
-        merges: Arc<MergeList>,
-        reclaim: mpsc::Sender<Arc<Space>>,
-    ) -> Self {
-        Self { store, queue, overlay, disk, last_tick, merges, reclaim }
+    pub(crate) fn new(shared: Shared, journal: JournalWriter) -> Self {
+        let last_tick = shared.store.last_tick();
+        Self { shared, journal, last_tick, batch: Batch::new() }
     }
 
     /// Works until the queue is closed and empty.
     pub(crate) fn run(mut self) {
-        while let Some(tasks) = self.queue.take() {
+        while let Some(tasks) = self.shared.queue.take() {
             let mut group = Group::default();
             for task in tasks {
                 match task {
-                    Task::Write(write) => group.writes.push(write),
-                    Task::Barrier(answer) => group.barriers.push(answer),
-                    Task::CreateSpace(space, answer) => {
-                        self.commit(std::mem::take(&mut group));
-                        drop(answer.send(self.store.create_space(space)));
-                    }
-                    Task::DropSpace(space, answer) => {
-                        self.commit(std::mem::take(&mut group));
-                        let dropped = self.store.drop_space(space).map(|remains| self.give_back(remains));
-                        drop(answer.send(dropped));
+                    Task::Write(write) => group.add_write(write, &self.shared.overlay),
+                    Task::Barrier(answer) => group.answers.push(answer),
+                    Task::CreateSpace(space, answer) => group.create_space(space, answer, &self.shared.store),
+                    Task::DropSpace(space, answer) => group.drop_space(space, answer, &self.shared.store),
+                    Task::ForgetDropped(slots, answer) => {
+                        group.forgotten.extend(slots);
+                        group.answers.push(answer);
                     }
                     Task::Snapshot(answer) => {
                         self.commit(std::mem::take(&mut group));
                         drop(answer.send(Ok(self.snapshot())));
                     }
+                    Task::Seal(tree, answer) => {
+                        self.commit(std::mem::take(&mut group));
+                        self.shared.store.trees[tree].seal();
+                        self.shared.flushes.wake();
+                        drop(answer.send(Ok(())));
+                    }
                 }
             }
             self.commit(group);
         }
+        // Nothing is lost without it, but a damaged last record could then not be told from a torn one.
+        drop(self.journal.finish(self.last_tick.ticks()));
     }
 
-    /// Makes a group durable and answers everyone in it.
-    fn commit(&mut self, mut group: Group) {
-        group.refuse_dropped_spaces(&self.overlay);
-        if let Err(error) = self.write(&group.writes) {
-            self.poison(group, error);
-            return;
+    /// Makes a group durable, shows it to readers and answers everyone in it.
+    fn commit(&mut self, group: Group) {
+        if !group.is_empty() {
+            let written = self.write(&group);
+            self.batch.clear();
+            if let Err(error) = written {
+                self.poison(group, error);
+                return;
+            }
         }
+        let has_dropped = group.spaces.iter().any(|change| matches!(change, SpaceChange::Dropped(_)));
         for write in group.writes {
-            let keys = write.changes.iter().map(|change| &change.pending_key);
-            self.overlay.forget(write.stripe, write.tick, keys);
+            let keys = write.changes.iter().map(|change| &change.key);
+            self.shared.overlay.forget(write.stripe, write.tick, keys);
             drop(write.answer.send(Ok(())));
         }
-        for answer in group.barriers {
+        for answer in group.answers {
             drop(answer.send(Ok(())));
         }
+        if has_dropped {
+            self.shared.reclaims.wake();
+        }
     }
 
-    fn write(&mut self, writes: &[Write]) -> Result<(), fjall::Error> {
-        let Some(highest_tick) = writes.iter().map(|write| write.tick).max() else { return Ok(()) };
-        self.disk.note_written(writes.iter().map(|write| write.bytes() as u64).sum());
+    fn write(&mut self, group: &Group) -> Result<(), CommitError> {
+        self.shared.disk.note_written(group.writes.iter().map(|write| write.bytes() as u64).sum());
         // Ticks are given before writes are queued, so a later commit may hold a lower one.
-        self.last_tick = self.last_tick.max(highest_tick);
-        let items = writes.iter().map(|write| write.changes.len()).sum::<usize>() + 1;
-        let mut batch = fjall::OwnedWriteBatch::with_capacity(self.store.database.clone(), items)
-            .durability(Some(PersistMode::SyncData));
-        for write in writes {
-            for change in &write.changes {
-                match &change.value {
-                    Some(value) => {
-                        batch.insert(&write.space.keyspace, change.stored_key(), value.clone());
-                    }
-                    None => batch.remove(&write.space.keyspace, change.stored_key()),
-                }
+        let highest_tick = group.writes.iter().map(|write| write.tick).max();
+        self.last_tick = self.last_tick.max(highest_tick.unwrap_or(DateTime::MIN));
+        group.fill(&mut self.batch);
+        self.wait_for_room()?;
+        self.append().map_err(CommitError::Unknown)?;
+        let store = &self.shared.store;
+        store.apply(&mut self.batch, self.journal.id());
+        for change in &group.spaces {
+            match change {
+                SpaceChange::Made(space) => store.catalog.insert(space.clone()),
+                SpaceChange::Dropped(space) => store.catalog.remove(space),
             }
         }
-        self.store.put_last_tick(&mut batch, self.last_tick);
-        for (place, write) in writes.iter().enumerate() {
-            let is_seen = place > 0 && Arc::ptr_eq(&write.space, &writes[place - 1].space);
-            if !is_seen {
-                self.wait_for_room(&write.space)?;
-            }
+        for slot in &group.forgotten {
+            store.catalog.forget_dropped(*slot);
         }
-        batch.commit()
+        Ok(())
     }
 
-    /// Waits while a space has as many full memtables or unmerged files as it may. Fails if the store has failed,
-    /// because then nobody writes them out or merges them any more.
-    fn wait_for_room(&self, space: &Arc<Space>) -> Result<(), fjall::Error> {
+    /// Writes the batch to the journal and syncs it.
+    fn append(&mut self) -> io::Result<()> {
+        let tick = self.last_tick.ticks();
+        let store = &self.shared.store;
+        if !self.journal.has_room(self.batch.payload.record_len()) {
+            self.journal.finish(tick)?;
+            let sequence = self.journal.next_sequence();
+            self.journal = JournalWriter::start(store.journals.begin_next(sequence, tick)?, sequence);
+            self.shared.flushes.wake();
+        }
+        self.journal.append(&mut self.batch.payload, tick)?;
+        store.last_tick.store(tick, Ordering::Release);
+        // Before anybody is told: what was acknowledged and cannot be read later is damage, never a torn write.
+        self.journal.mark(tick)
+    }
+
+    /// Waits while too much is unflushed or uncompacted. Fails if the store has failed, because then nobody flushes or
+    /// compacts any more.
+    fn wait_for_room(&self) -> Result<(), CommitError> {
+        let store = &self.shared.store;
+        let started = Instant::now();
+        let mut has_told = false;
         loop {
-            // At each look: whoever merged it last may have found nothing to do, and it is waited for now.
-            self.merges.add(space);
-            if self.store.merge_failed.load(Ordering::Acquire) {
-                return Err(fjall::Error::Poisoned);
+            if store.has_failed() {
+                return Err(CommitError::NothingWritten);
             }
-            let has_room = space.keyspace.sealed_memtable_count() < SEALED_MEMTABLES_MAX
-                && space.keyspace.tree.l0_run_count() < UNMERGED_RUNS_MAX;
-            if has_room {
-                return Ok(());
+            if store.seal_full() {
+                self.shared.flushes.wake();
             }
-            self.store.database.persist(PersistMode::Buffer)?;
-            std::thread::sleep(Duration::from_micros(ROOM_CHECK_US));
+            let Some(stall) = store.stall() else { return Ok(()) };
+            if !has_told && started.elapsed() >= STALL_TOLD {
+                has_told = true;
+                tracing::warn!(reason = ?stall, "commits wait for flushes or compaction");
+            }
+            // At each look: whoever compacted last may have found nothing to do, and it is waited for now.
+            self.shared.flushes.wake();
+            (0..store.trees.len()).for_each(|tree| self.shared.compactions.add(tree));
+            std::thread::sleep(Duration::from_micros(STALL_CHECK_US));
         }
     }
 
-    fn poison(&self, group: Group, error: fjall::Error) {
-        tracing::error!(error = &error as &dyn std::error::Error, "commit failed; no more writes are taken");
-        // fjall refuses a commit before it writes anything if it has failed before.
-        let nothing_was_written = matches!(error, fjall::Error::Poisoned);
-        let cause = CommitFailed(Arc::new(error));
+    fn poison(&self, group: Group, error: CommitError) {
+        tracing::error!(%error, "commit failed; no more writes are taken");
+        let error = Arc::new(error);
+        let refusal = || match *error {
+            CommitError::NothingWritten => EngineError::Unavailable { reason: POISONED },
+            CommitError::Unknown(_) => {
+                EngineError::OutcomeUnknown { cause: Box::new(CommitFailed(error.clone())) }
+            }
+        };
         for write in group.writes {
-            let error = if nothing_was_written {
-                EngineError::Unavailable { reason: POISONED }
-            } else {
-                EngineError::OutcomeUnknown { cause: Box::new(cause.clone()) }
-            };
-            drop(write.answer.send(Err(error)));
+            drop(write.answer.send(Err(refusal())));
         }
-        group.barriers.into_iter().map(Task::Barrier).for_each(|task| task.refuse(POISONED));
-        self.queue.abandon(POISONED).into_iter().for_each(|task| task.refuse(POISONED));
+        for answer in group.answers {
+            drop(answer.send(Err(refusal())));
+        }
+        self.shared.queue.abandon(POISONED).into_iter().for_each(|task| task.refuse(POISONED));
     }
 
     fn snapshot(&self) -> SpacesSnapshot {
+        let store = &self.shared.store;
+        let snapshot = store.snapshot();
+        let rows = store
+            .trees
+            .iter()
+            .map(|tree| -> TreeRows { tree.tree.range::<&[u8], RangeFull>(.., snapshot.sequence(), None) });
         SpacesSnapshot {
-            snapshot: self.store.snapshot(),
-            spaces: self.store.spaces(),
+            spaces: store.catalog.spaces(),
+            rows: rows.collect(),
             last_tick: self.last_tick,
-        }
-    }
-
-    /// Has the files of a dropped space removed by another thread.
-    fn give_back(&self, remains: Option<Arc<Space>>) {
-        if let Some(space) = remains {
-            // If that thread is gone, the files are removed right here.
-            drop(self.reclaim.send(space));
+            _snapshot: snapshot,
         }
     }
 }
 
-/// Also when the thread panics, nobody is left waiting for it: the answers that were not given are dropped. Merging
-/// goes on until here, because a last commit may wait for it.
+/// Also when the thread panics, nobody is left waiting for it: the answers that were not given are dropped. The other
+/// threads go on until here, because a last commit may wait for them.
 impl Drop for Committer {
     fn drop(&mut self) {
-        drop(self.queue.abandon("the committer has stopped"));
-        self.merges.close();
+        drop(self.shared.queue.abandon("the committer has stopped"));
+        self.shared.reclaims.close();
+        self.shared.compactions.close();
+        self.shared.flushes.close();
     }
 }
 
@@ -184,24 +223,104 @@ impl Drop for Committer {
 #[derive(Default)]
 struct Group {
     writes: Vec<Write>,
-    barriers: Vec<Answer<()>>,
+    /// Spaces that are made and dropped, in this order.
+    spaces: Vec<SpaceChange>,
+    /// Dropped spaces of which no row is left.
+    forgotten: Vec<u64>,
+    /// Who else waits for this group.
+    answers: Vec<Answer<()>>,
 }
 
-impl Group {
-    /// A write that was decided before its space was dropped, but came after the drop, is not kept.
-    fn refuse_dropped_spaces(&mut self, overlay: &Overlay) {
-        let is_dropped = |write: &mut Write| write.space.is_dropped.load(Ordering::Acquire);
-        for write in self.writes.extract_if(.., is_dropped) {
-            let keys = write.changes.iter().map(|change| &change.pending_key);
-            overlay.forget(write.stripe, write.tick, keys);
-            drop(write.answer.send(Err(EngineError::SpaceMissing { space: write.space.id })));
+enum SpaceChange {
+    Made(Arc<Space>),
+    Dropped(Arc<Space>),
+}
+
+impl SpaceChange {
+    fn space(&self) -> &Arc<Space> {
+        match self {
+            Self::Made(space) | Self::Dropped(space) => space,
         }
     }
 }
 
+impl Group {
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.spaces.is_empty() && self.forgotten.is_empty()
+    }
+
+    /// A write that was decided before its space was dropped, but came after the drop, is not kept.
+    fn add_write(&mut self, write: Write, overlay: &Overlay) {
+        if write.space.refuses_writes() {
+            let keys = write.changes.iter().map(|change| &change.key);
+            overlay.forget(write.stripe, write.tick, keys);
+            drop(write.answer.send(Err(EngineError::SpaceMissing { space: write.space.id })));
+        } else {
+            self.writes.push(write);
+        }
+    }
+
+    fn create_space(&mut self, id: SpaceId, answer: Answer<()>, store: &Store) {
+        self.answers.push(answer);
+        if self.current_space(id, store).is_none() {
+            let made = self.spaces.iter().filter(|change| matches!(change, SpaceChange::Made(_))).count();
+            let (space, _) = catalog::make_space(id, store.catalog.next_slot() + made as u64);
+            self.spaces.push(SpaceChange::Made(space));
+        }
+    }
+
+    fn drop_space(&mut self, id: SpaceId, answer: Answer<()>, store: &Store) {
+        self.answers.push(answer);
+        if let Some(space) = self.current_space(id, store) {
+            space.refuse_writes();
+            self.spaces.push(SpaceChange::Dropped(space));
+        }
+    }
+
+    /// The space of this id as it is after this group so far.
+    fn current_space(&self, id: SpaceId, store: &Store) -> Option<Arc<Space>> {
+        match self.spaces.iter().rev().find(|change| change.space().id == id) {
+            Some(SpaceChange::Made(space)) => Some(space.clone()),
+            Some(SpaceChange::Dropped(_)) => None,
+            None => store.catalog.space(id).ok(),
+        }
+    }
+
+    /// Turns the group into changes of rows.
+    fn fill(&self, batch: &mut Batch) {
+        for write in &self.writes {
+            for change in &write.changes {
+                let value = change.value.clone().map(Into::into);
+                batch.push(write.space.tree, change.key.clone().into(), value);
+            }
+        }
+        for change in &self.spaces {
+            let rows = match change {
+                SpaceChange::Made(space) => catalog::make_space(space.id, space.slot).1,
+                SpaceChange::Dropped(space) => catalog::drop_space(space),
+            };
+            rows.into_iter().for_each(|row| batch.push_meta(row));
+        }
+        for slot in &self.forgotten {
+            batch.push_meta(catalog::forget_dropped(*slot));
+        }
+    }
+}
+
+/// Why a group is not durable.
+#[derive(Debug, thiserror::Error)]
+enum CommitError {
+    /// The store had failed before, and the journal was not touched.
+    #[error("the store has failed before")]
+    NothingWritten,
+    /// The journal could not be written or synced.
+    #[error("the journal cannot be written: {0}")]
+    Unknown(io::Error),
+}
+
 /// One failure, told to many.
 #[derive(Clone, Debug)]
-struct CommitFailed(Arc<fjall::Error>);
+struct CommitFailed(Arc<CommitError>);
 
 impl fmt::Display for CommitFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -217,7 +336,6 @@ impl std::error::Error for CommitFailed {
 
 #[cfg(test)]
 mod tests {
-    use tavola_engine::SpaceId;
     use tokio::sync::oneshot;
 
     use super::*;
@@ -226,66 +344,90 @@ mod tests {
 
     /// A committer whose thread does not run.
     fn idle_committer(folder: &std::path::Path) -> Committer {
-        let store = Store::open(DataFolder::open(folder).unwrap(), &LocalSettings::new(folder)).unwrap();
-        let disk = Arc::new(DiskGuard::new(folder.to_owned(), 0));
-        let (queue, overlay) = (Arc::default(), Arc::new(Overlay::new()));
-        let merges = Arc::default();
-        Committer::new(Arc::new(store), queue, overlay, disk, DateTime::MIN, merges, mpsc::channel().0)
+        let (store, journal) =
+            Store::open(DataFolder::open(folder).unwrap(), &LocalSettings::new(folder)).unwrap();
+        let shared = Shared {
+            store: Arc::new(store),
+            queue: Arc::default(),
+            overlay: Arc::new(Overlay::new()),
+            disk: Arc::new(DiskGuard::new(folder.to_owned(), 0)),
+            flushes: Arc::default(),
+            compactions: Arc::default(),
+            reclaims: Arc::default(),
+        };
+        Committer::new(shared, journal)
     }
 
     fn write(committer: &Committer) -> (Write, oneshot::Receiver<Result<(), EngineError>>) {
         let (answer, answered) = oneshot::channel();
-        let space = committer.store.space(SpaceId::CATALOG).unwrap();
-        let stripe = committer.overlay.stripe_of(&space, b"p");
+        let space = committer.shared.store.catalog.space(SpaceId::CATALOG).unwrap();
+        let stripe = committer.shared.overlay.stripe_of(&space, b"p");
         (Write { space, stripe, tick: DateTime::MIN, changes: vec![], answer }, answered)
     }
 
-    fn check(error: fjall::Error, in_batch: fn(&EngineError) -> bool) {
+    fn check(error: CommitError, in_batch: fn(&EngineError) -> bool) {
         let folder = tempfile::tempdir().unwrap();
         let committer = idle_committer(folder.path());
         let (in_group, mut group_answer) = write(&committer);
         let (barrier, mut barrier_answer) = oneshot::channel();
         let (waiting, mut waiting_answer) = write(&committer);
-        committer.queue.push(Task::Write(waiting)).unwrap();
-        committer.poison(Group { writes: vec![in_group], barriers: vec![barrier] }, error);
+        committer.shared.queue.push(Task::Write(waiting)).unwrap();
+        let group = Group { writes: vec![in_group], answers: vec![barrier], ..Group::default() };
+        committer.poison(group, error);
 
         let is_unavailable = |error: &EngineError| matches!(error, EngineError::Unavailable { .. });
         assert!(in_batch(&group_answer.try_recv().unwrap().unwrap_err()));
-        assert!(is_unavailable(&barrier_answer.try_recv().unwrap().unwrap_err()));
+        assert!(in_batch(&barrier_answer.try_recv().unwrap().unwrap_err()));
         assert!(is_unavailable(&waiting_answer.try_recv().unwrap().unwrap_err()));
-        assert!(is_unavailable(&committer.queue.admit().unwrap_err()));
-        assert!(is_unavailable(&committer.queue.push(Task::Write(write(&committer).0)).unwrap_err()));
+        assert!(is_unavailable(&committer.shared.queue.admit().unwrap_err()));
+        assert!(is_unavailable(&committer.shared.queue.push(Task::Write(write(&committer).0)).unwrap_err()));
     }
 
     #[test]
     fn after_a_failed_sync_the_batch_is_unknown_and_no_write_is_taken() {
-        let failed_sync = fjall::Error::Io(std::io::Error::other("sync failed"));
+        let failed_sync = CommitError::Unknown(io::Error::other("sync failed"));
         check(failed_sync, |error| matches!(error, EngineError::OutcomeUnknown { .. }));
     }
 
     #[test]
     fn a_store_that_had_failed_before_keeps_nothing_of_the_batch() {
-        check(fjall::Error::Poisoned, |error| matches!(error, EngineError::Unavailable { .. }));
+        check(CommitError::NothingWritten, |error| matches!(error, EngineError::Unavailable { .. }));
     }
 
     #[test]
-    fn a_space_that_is_waited_for_is_to_be_merged() {
-        let folder = tempfile::tempdir().unwrap();
-        let committer = idle_committer(folder.path());
-        let space = committer.store.space(SpaceId::CATALOG).unwrap();
-        committer.wait_for_room(&space).unwrap();
-        assert!(space.is_to_merge.load(Ordering::Acquire));
-    }
-
-    #[test]
-    fn once_merging_has_failed_no_write_is_taken() {
+    fn once_flushing_or_compaction_has_failed_no_write_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let mut committer = idle_committer(folder.path());
-        committer.store.merge_failed.store(true, Ordering::Release);
+        committer.shared.store.set_failed();
         let (refused, mut answer) = write(&committer);
-        committer.commit(Group { writes: vec![refused], barriers: vec![] });
+        committer.commit(Group { writes: vec![refused], ..Group::default() });
         let error = answer.try_recv().unwrap().unwrap_err();
         assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
-        assert!(committer.queue.admit().is_err());
+    }
+
+    #[test]
+    fn spaces_made_and_dropped_in_one_group_end_as_the_last_change_leaves_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut committer = idle_committer(folder.path());
+        let store = committer.shared.store.clone();
+        let [kept, gone, again] = [1, 2, 3].map(|number| SpaceId([number; 16]));
+        let mut group = Group::default();
+        let answer = || oneshot::channel().0;
+        group.create_space(kept, answer(), &store);
+        group.create_space(gone, answer(), &store);
+        group.drop_space(gone, answer(), &store);
+        group.create_space(again, answer(), &store);
+        group.drop_space(again, answer(), &store);
+        group.create_space(again, answer(), &store);
+        group.create_space(again, answer(), &store);
+        committer.commit(group);
+        let slot = |space| store.catalog.space(space).map(|space| space.slot).ok();
+        assert_eq!((slot(kept), slot(gone), slot(again)), (Some(2), None, Some(5)));
+        drop((committer, store));
+        let store = Store::open(DataFolder::open(folder.path()).unwrap(), &LocalSettings::new(folder.path()));
+        let catalog = store.unwrap().0.catalog;
+        let slot = |space| catalog.space(space).map(|space| space.slot).ok();
+        assert_eq!((slot(kept), slot(gone), slot(again)), (Some(2), None, Some(5)));
+        assert_eq!(catalog.next_slot(), 6);
     }
 }

@@ -1,7 +1,8 @@
 //! Room on the disk.
 //!
 //! Writes are refused before the disk is full, because a store that cannot write its journal or its table files
-//! stops altogether. What has been let in is always written: the reserve is larger than all that can wait.
+//! stops altogether. What has been let in is always written: the reserve is larger than all that can wait. Deletes are
+//! let in below the reserve too, because they are how room is made.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tavola_engine::EngineError;
 
-use crate::settings::{DISK_CHECK_BYTES, DISK_CHECK_MS};
+use crate::settings::{DISK_CHECK_BYTES, DISK_CHECK_MS, DISK_FLOOR_BYTES};
 
 /// Knows whether there is room.
 pub(crate) struct DiskGuard {
@@ -44,6 +45,24 @@ impl DiskGuard {
             Some(free_bytes) if free_bytes < self.reserve_bytes => Err(EngineError::Full { free_bytes }),
             _ => Ok(()),
         }
+    }
+
+    /// `Ok` if there is room for a write that deletes more than it adds.
+    pub(crate) fn admit_delete(&self) -> Result<(), EngineError> {
+        if !self.is_low.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.check() {
+            Some(free_bytes) if free_bytes < self.reserve_bytes.min(DISK_FLOOR_BYTES) => {
+                Err(EngineError::Full { free_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether so many bytes can be written without coming near the reserve.
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        self.check().is_none_or(|free_bytes| free_bytes >= self.reserve_bytes.saturating_add(bytes))
     }
 
     /// Tells that so many bytes are about to be written; looks again after enough of them or enough time.

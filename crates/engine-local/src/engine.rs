@@ -1,12 +1,12 @@
 //! The engine: the contract, on the store.
 
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fjall::Readable;
+use lsm_tree::{AbstractTree, Guard};
 use tavola_engine::{
     Change, Decide, Decision, Engine, EngineError, LoadedRow, Position, ScanRange, ScannedRow, SpaceId,
     StoredRow, TickClock, Transacted, Visit,
@@ -14,25 +14,25 @@ use tavola_engine::{
 use tavola_model::{Clock, DateTime};
 use tokio::sync::oneshot;
 
-use crate::commit::Committer;
+use crate::catalog::{SLOT_LEN, Space};
+use crate::commit::{Committer, Shared};
+use crate::commit_queue::{Answer, RowChange, SpacesSnapshot, Task, TreeRows, Write};
 use crate::disk::DiskGuard;
 use crate::folder::{DataFolder, OpenError};
-use crate::merge::{self, MergeList};
-use crate::overlay::{Overlay, PENDING_PREFIX_LEN, PendingRow, Stripe, pending_key};
-use crate::queue::{Answer, Queue, RowChange, SpacesSnapshot, Task, Write};
+use crate::journal::JournalWriter;
+use crate::overlay::{Overlay, PendingRow, Stripe};
 use crate::row::{self, decode_key, encode_key};
-use crate::settings::{KEY_BYTES_MAX, LocalSettings, ROWS_READ_INLINE, SCAN_ROWS_AT_ONCE};
-use crate::store::{Space, Store};
+use crate::settings::{
+    KEY_BYTES_MAX, LocalSettings, ROWS_READ_INLINE, SCAN_ROWS_AT_ONCE, TRANSACTION_BYTES_MAX,
+};
+use crate::store::Store;
+use crate::{compaction, flush, reclaim};
 
 const CLOSED: &str = "the engine is closed";
 
 /// The embedded engine. Dropping it makes what is waiting durable, stops its threads and frees the data folder.
 pub struct LocalEngine {
-    store: Arc<Store>,
-    queue: Arc<Queue>,
-    overlay: Arc<Overlay>,
-    disk: Arc<DiskGuard>,
-    merges: Arc<MergeList>,
+    shared: Shared,
     ticks: TickClock,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -41,29 +41,36 @@ impl LocalEngine {
     /// Opens a data folder, or makes it.
     pub fn open(settings: LocalSettings, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
         let folder = DataFolder::open(&settings.data_dir)?;
-        let store = Arc::new(Store::open(folder, &settings)?);
-        let last_tick = store.last_tick().map_err(|cause| store.folder.failed(cause))?;
-        let engine = Self {
-            queue: Arc::new(Queue::default()),
+        let (store, journal) = Store::open(folder, &settings)?;
+        let store = Arc::new(store);
+        let shared = Shared {
+            queue: Arc::default(),
             overlay: Arc::new(Overlay::new()),
             disk: Arc::new(DiskGuard::new(store.folder.path().to_owned(), settings.disk_reserve_bytes)),
-            merges: Arc::default(),
-            ticks: TickClock::starting_above(last_tick, clock),
-            threads: Mutex::default(),
+            flushes: Arc::default(),
+            compactions: Arc::default(),
+            reclaims: Arc::default(),
             store,
         };
+        let ticks = TickClock::starting_above(shared.store.last_tick(), clock);
+        let engine = Self { shared, ticks, threads: Mutex::default() };
         engine
-            .start(last_tick, settings.merge_threads.max(1))
-            .map_err(|cause| engine.store.folder.failed(cause))?;
+            .start(journal, settings.compaction_threads.max(1))
+            .map_err(|cause| engine.shared.store.folder.failed(cause))?;
         Ok(Arc::new(engine))
     }
 
     /// Takes no more writes and returns when those that wait are durable. Reads go on.
     pub async fn close(&self) {
         let (answer, answered) = oneshot::channel();
-        self.queue.close(CLOSED, Some(Task::Barrier(answer)));
+        self.shared.queue.close(CLOSED, Some(Task::Barrier(answer)));
         // No answer means that it was closed before, or that the last commit failed and has told its writers.
         drop(answered.await);
+    }
+
+    /// Bytes of rows that are in memory and in journals, but in no table file yet.
+    pub fn unflushed_bytes(&self) -> u64 {
+        self.shared.store.unflushed_bytes()
     }
 
     /// All spaces as of one moment between two commits.
@@ -71,35 +78,34 @@ impl LocalEngine {
         self.ask(Task::Snapshot).await
     }
 
-    fn start(&self, last_tick: DateTime, merge_threads: usize) -> std::io::Result<()> {
-        let (reclaim, dropped_spaces) = mpsc::channel::<Arc<Space>>();
-        let committer = Committer::new(
-            self.store.clone(),
-            self.queue.clone(),
-            self.overlay.clone(),
-            self.disk.clone(),
-            last_tick,
-            self.merges.clone(),
-            reclaim,
-        );
-        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.to_owned()).spawn(work)
+    fn start(&self, journal: JournalWriter, compaction_threads: usize) -> std::io::Result<()> {
+        let spawn = |name: &str, work: Box<dyn FnOnce(Shared) + Send>| {
+            let shared = self.shared.clone();
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(shared))?;
+            self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            Ok::<(), std::io::Error>(())
         };
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.push(spawn("tavola-commit", Box::new(move || committer.run()))?);
-        // Dropping the last reference to a dropped space removes its files.
-        threads.push(spawn("tavola-reclaim", Box::new(move || dropped_spaces.into_iter().for_each(drop)))?);
-        self.store.spaces().iter().for_each(|space| self.merges.add(space));
-        for _ in 0..merge_threads {
-            let (store, merges) = (self.store.clone(), self.merges.clone());
-            threads.push(spawn("tavola-merge", Box::new(move || merge::run(&store, &merges)))?);
+        // First the one that stops the others when it ends.
+        spawn("tavola-commit", Box::new(move |shared| Committer::new(shared, journal).run()))?;
+        spawn(
+            "tavola-flush",
+            Box::new(|shared| flush::run(&shared.store, &shared.flushes, &shared.compactions)),
+        )?;
+        for _ in 0..compaction_threads {
+            spawn("tavola-compact", Box::new(|shared| compaction::run(&shared.store, &shared.compactions)))?;
         }
+        spawn(
+            "tavola-reclaim",
+            Box::new(|shared| reclaim::run(&shared.store, &shared.queue, &shared.disk, &shared.reclaims)),
+        )?;
+        self.shared.flushes.wake();
+        (0..self.shared.store.trees.len()).for_each(|tree| self.shared.compactions.add(tree));
         Ok(())
     }
 
     async fn ask<T>(&self, task: impl FnOnce(Answer<T>) -> Task) -> Result<T, EngineError> {
         let (answer, answered) = oneshot::channel();
-        self.queue.push(task(answer))?;
+        self.shared.queue.push(task(answer))?;
         answered.await.unwrap_or_else(|cause| Err(EngineError::OutcomeUnknown { cause: cause.into() }))
     }
 
@@ -111,10 +117,10 @@ impl LocalEngine {
         rows: &[&[u8]],
         decide: &mut Decide<'_>,
     ) -> Result<Decided, EngineError> {
-        let keys = rows.iter().map(|row| pending_row_key(space, partition, row));
+        let keys = rows.iter().map(|row| row_key(space, partition, row));
         let keys = keys.collect::<Result<Vec<Bytes>, EngineError>>()?;
-        let stripe = self.overlay.stripe_of(space, partition);
-        let mut pending = self.overlay.lock(stripe);
+        let stripe = self.shared.overlay.stripe_of(space, partition);
+        let mut pending = self.shared.overlay.lock(stripe);
         let (found, saw_pending) = self.read_in_turn(space, &pending, &keys)?;
         let tick = self.ticks.next();
         let (transacted, changes) = match decide(tick, &found) {
@@ -127,11 +133,20 @@ impl LocalEngine {
                 return Ok(Decided { transacted, answered: None });
             }
             // The answer rests on rows that a power cut could still take back.
-            self.queue.push(Task::Barrier(answer))?;
+            self.shared.queue.push(Task::Barrier(answer))?;
             return Ok(Decided { transacted, answered: Some(answered) });
         }
+        // The catalog is written also when the disk is nearly full: dropping a table is how room is made.
+        if space.id != SpaceId::CATALOG {
+            if makes_room(&found, &changes) {
+                self.shared.disk.admit_delete()?;
+            } else {
+                self.shared.disk.admit()?;
+            }
+        }
         let (row_changes, pending_rows) = apply(space, &keys, tick, changes);
-        self.queue.push(Task::Write(Write {
+        check_size(&row_changes)?;
+        self.shared.queue.push(Task::Write(Write {
             space: space.clone(),
             stripe,
             tick,
@@ -154,15 +169,15 @@ impl LocalEngine {
         let mut loaded_rows = Vec::with_capacity(rows.len());
         for LoadedRow { row, stored: StoredRow { version, body } } in rows {
             assert!(*version <= tick, "no row is newer than the store it comes from");
-            let pending_key = pending_row_key(space, partition, row)?;
-            let value = row::encode_value(space.id, &pending_key[PENDING_PREFIX_LEN..], *version, body);
-            loaded_rows
-                .push((pending_key.clone(), StoredRow { version: *version, body: row::body_of(&value) }));
-            row_changes.push(RowChange { pending_key, value: Some(value) });
+            let key = row_key(space, partition, row)?;
+            let value = row::encode_value(space.id, &key[SLOT_LEN..], *version, body);
+            loaded_rows.push((key.clone(), StoredRow { version: *version, body: row::body_of(&value) }));
+            row_changes.push(RowChange { key, value: Some(value) });
         }
+        check_size(&row_changes)?;
         let keys: Vec<Bytes> = loaded_rows.iter().map(|(key, _)| key.clone()).collect();
-        let stripe = self.overlay.stripe_of(space, partition);
-        let mut pending = self.overlay.lock(stripe);
+        let stripe = self.shared.overlay.stripe_of(space, partition);
+        let mut pending = self.shared.overlay.lock(stripe);
         let (found, _) = self.read_in_turn(space, &pending, &keys)?;
         if found.iter().flatten().any(|row| row.version > tick) {
             return Err(EngineError::Failed {
@@ -175,7 +190,7 @@ impl LocalEngine {
         let tick = self.ticks.next();
         let (answer, answered) = oneshot::channel();
         let write = Write { space: space.clone(), stripe, tick, changes: row_changes, answer };
-        self.queue.push(Task::Write(write))?;
+        self.shared.queue.push(Task::Write(write))?;
         pending.extend(loaded_rows.into_iter().map(|(key, row)| (key, PendingRow { tick, row: Some(row) })));
         Ok(answered)
     }
@@ -187,7 +202,7 @@ impl LocalEngine {
         pending: &Stripe,
         keys: &[Bytes],
     ) -> Result<(Vec<Option<StoredRow>>, bool), EngineError> {
-        let snapshot = self.store.snapshot();
+        let snapshot = self.shared.store.snapshot();
         let mut saw_pending = false;
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -196,7 +211,7 @@ impl LocalEngine {
                     saw_pending = true;
                     row.row.clone()
                 }
-                None => space.read(&snapshot, &key[PENDING_PREFIX_LEN..])?,
+                None => self.shared.store.read(&snapshot, space, key)?,
             });
         }
         Ok((found, saw_pending))
@@ -206,7 +221,7 @@ impl LocalEngine {
 #[async_trait]
 impl Engine for LocalEngine {
     async fn create_space(&self, space: SpaceId) -> Result<(), EngineError> {
-        self.disk.admit()?;
+        self.shared.disk.admit()?;
         self.ask(|answer| Task::CreateSpace(space, answer)).await
     }
 
@@ -215,7 +230,7 @@ impl Engine for LocalEngine {
     }
 
     async fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
-        Ok(self.store.spaces().iter().map(|space| space.id).collect())
+        Ok(self.shared.store.catalog.spaces().iter().map(|space| space.id).collect())
     }
 
     async fn transact(
@@ -225,12 +240,8 @@ impl Engine for LocalEngine {
         rows: &[&[u8]],
         decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError> {
-        self.queue.admit()?;
-        // The catalog is written also when the disk is nearly full: dropping a table is how room is made.
-        if space != SpaceId::CATALOG {
-            self.disk.admit()?;
-        }
-        let space = self.store.space(space)?;
+        self.shared.queue.admit()?;
+        let space = self.shared.store.catalog.space(space)?;
         let decided = if rows.len() > ROWS_READ_INLINE {
             may_block(|| self.decide_in_turn(&space, partition, rows, decide))?
         } else {
@@ -251,9 +262,9 @@ impl Engine for LocalEngine {
         tick: DateTime,
         rows: &[LoadedRow],
     ) -> Result<(), EngineError> {
-        self.queue.admit()?;
-        self.disk.admit()?;
-        let space = self.store.space(space)?;
+        self.shared.queue.admit()?;
+        self.shared.disk.admit()?;
+        let space = self.shared.store.catalog.space(space)?;
         let answered = may_block(|| self.load_in_turn(&space, partition, tick, rows))?;
         answered.await.unwrap_or_else(|cause| Err(EngineError::OutcomeUnknown { cause: cause.into() }))
     }
@@ -264,13 +275,15 @@ impl Engine for LocalEngine {
         partition: &[u8],
         row: &[u8],
     ) -> Result<Option<StoredRow>, EngineError> {
-        let space = self.store.space(space)?;
-        let mut key = Vec::new();
+        let space = self.shared.store.catalog.space(space)?;
+        let mut key = space.slot.to_be_bytes().to_vec();
         encode_key(partition, row, &mut key);
         if key.len() > KEY_BYTES_MAX {
             return Ok(None);
         }
-        space.read(&self.store.snapshot(), &key)
+        let found = self.shared.store.read(&self.shared.store.snapshot(), &space, &key)?;
+        space.check_exists()?;
+        Ok(found)
     }
 
     async fn scan(
@@ -279,11 +292,11 @@ impl Engine for LocalEngine {
         range: &ScanRange,
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
-        let space = self.store.space(space)?;
+        let space = self.shared.store.catalog.space(space)?;
         if range.is_empty() {
             return Ok(());
         }
-        let mut rows = Scan::new(&self.store, space, range);
+        let mut rows = Scan::new(&self.shared.store, space, range)?;
         while rows.visit(SCAN_ROWS_AT_ONCE, visit)? == ScanState::More {
             // Whoever asked chooses when and on which thread the scan goes on.
             tokio::task::yield_now().await;
@@ -294,7 +307,7 @@ impl Engine for LocalEngine {
 
 impl Drop for LocalEngine {
     fn drop(&mut self) {
-        self.queue.close(CLOSED, None);
+        self.shared.queue.close(CLOSED, None);
         let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.drain(..) {
             // A thread that panicked has said so itself.
@@ -309,13 +322,43 @@ struct Decided {
     answered: Option<oneshot::Receiver<Result<(), EngineError>>>,
 }
 
-fn pending_row_key(space: &Space, partition: &[u8], row: &[u8]) -> Result<Bytes, EngineError> {
-    let mut key = pending_key(space);
+/// The key of a row in its tree: the slot of its space, then its stored key.
+fn row_key(space: &Space, partition: &[u8], row: &[u8]) -> Result<Bytes, EngineError> {
+    let mut key = space.slot.to_be_bytes().to_vec();
     encode_key(partition, row, &mut key);
-    if key.len() - PENDING_PREFIX_LEN > KEY_BYTES_MAX {
+    if key.len() > KEY_BYTES_MAX {
         return Err(EngineError::Failed { cause: "key is too long to store".into() });
     }
     Ok(key.into())
+}
+
+/// `Ok` if the changes are not more than the store keeps together.
+fn check_size(changes: &[RowChange]) -> Result<(), EngineError> {
+    let bytes_of = |change: &RowChange| change.key.len() + change.value.as_ref().map_or(0, Bytes::len);
+    let bytes = changes.iter().map(bytes_of).sum();
+    if bytes > TRANSACTION_BYTES_MAX {
+        return Err(EngineError::TooLarge { bytes, bytes_max: TRANSACTION_BYTES_MAX });
+    }
+    Ok(())
+}
+
+/// Whether changes delete something and add no more than they delete.
+fn makes_room(found: &[Option<StoredRow>], changes: &[Change]) -> bool {
+    let len_of = |place: usize| found.get(place).and_then(Option::as_ref).map_or(0, |row| row.body.len());
+    let (mut before, mut after, mut has_delete) = (0, 0, false);
+    for change in changes {
+        match change {
+            Change::Put { place, body } => {
+                before += len_of(*place);
+                after += body.len();
+            }
+            Change::Delete { place } => {
+                before += len_of(*place);
+                has_delete = true;
+            }
+        }
+    }
+    has_delete && after <= before
 }
 
 /// The changes in stored form, for the store and for the next writer.
@@ -330,14 +373,14 @@ fn apply(
     for change in changes {
         let (place, value) = match change {
             Change::Put { place, body } => {
-                let stored_key = &keys[place][PENDING_PREFIX_LEN..];
+                let stored_key = &keys[place][SLOT_LEN..];
                 (place, Some(row::encode_value(space.id, stored_key, tick, &body)))
             }
             Change::Delete { place } => (place, None),
         };
         let row = value.as_ref().map(|value| StoredRow { version: tick, body: row::body_of(value) });
         pending_rows.push((keys[place].clone(), PendingRow { tick, row }));
-        row_changes.push(RowChange { pending_key: keys[place].clone(), value });
+        row_changes.push(RowChange { key: keys[place].clone(), value });
     }
     (row_changes, pending_rows)
 }
@@ -345,7 +388,7 @@ fn apply(
 /// A scan under way, on one snapshot.
 struct Scan {
     space: Arc<Space>,
-    rows: fjall::Iter,
+    rows: TreeRows,
     scratch: Vec<u8>,
 }
 
@@ -357,8 +400,8 @@ struct StoredBound {
 }
 
 impl StoredBound {
-    fn of(position: &Position) -> Self {
-        let mut key = Vec::new();
+    fn of(space: &Space, position: &Position) -> Self {
+        let mut key = space.slot.to_be_bytes().to_vec();
         encode_key(&position.partition, &position.row, &mut key);
         let is_cut = key.len() > KEY_BYTES_MAX;
         key.truncate(KEY_BYTES_MAX);
@@ -373,18 +416,20 @@ enum ScanState {
 }
 
 impl Scan {
-    fn new(store: &Store, space: Arc<Space>, range: &ScanRange) -> Self {
-        let from = StoredBound::of(&range.from);
+    fn new(store: &Store, space: Arc<Space>, range: &ScanRange) -> Result<Self, EngineError> {
+        let from = StoredBound::of(&space, &range.from);
         let from = if from.is_cut { Bound::Excluded(from.key) } else { Bound::Included(from.key) };
         let before = match &range.before {
             Some(before) => {
-                let before = StoredBound::of(before);
+                let before = StoredBound::of(&space, before);
                 if before.is_cut { Bound::Included(before.key) } else { Bound::Excluded(before.key) }
             }
-            None => Bound::Unbounded,
+            None => Bound::Excluded((space.slot + 1).to_be_bytes().to_vec()),
         };
-        let rows = store.snapshot().range(&space.keyspace, (from, before));
-        Self { space, rows, scratch: Vec::new() }
+        // The rows hold on to the files that they come from, so the snapshot is not needed beyond this.
+        let rows = store.trees[space.tree].tree.range((from, before), store.snapshot().sequence(), None);
+        space.check_exists()?;
+        Ok(Self { space, rows, scratch: Vec::new() })
     }
 
     /// Visits at most so many rows.
@@ -392,9 +437,10 @@ impl Scan {
         for _ in 0..rows_max {
             let Some(next) = self.rows.next() else { return Ok(ScanState::Finished) };
             let (key, value) = next.into_inner().map_err(|error| self.space.read_failed(error))?;
-            let StoredRow { version, body } = self.space.decode(&key, value.into())?;
+            let key = key.get(SLOT_LEN..).ok_or(self.space.damaged("key is malformed"))?;
+            let StoredRow { version, body } = self.space.decode(key, value.into())?;
             let (partition, row) =
-                decode_key(&key, &mut self.scratch).ok_or(self.space.damaged("key is malformed"))?;
+                decode_key(key, &mut self.scratch).ok_or(self.space.damaged("key is malformed"))?;
             if visit(ScannedRow { partition, row, version, body }).is_break() {
                 return Ok(ScanState::Finished);
             }

@@ -1,9 +1,12 @@
 //! The embedded engine: the storage contract on one machine's disk.
 //!
 //! A write goes down this list once: `engine` orders it within its partition and lets `decide` choose the
-//! changes; `overlay` shows them to the next writer of the partition; `queue` holds them; `commit` makes all that
-//! are waiting durable with one sync and answers them. Reads see only what is durable. `merge` keeps the number of files
-//! small that a read has to look into.
+//! changes; `overlay` shows them to the next writer of the partition; `commit_queue` holds them; `commit` makes all that
+//! are waiting durable with one sync of the `journal`, shows them to readers and answers. Reads see only what is durable.
+//!
+//! Below that is the `store`: rows of all spaces in a few shared `tree`s of lsm-tree. `flush` writes the newest rows to
+//! table files, `compaction` keeps the number of files small that a read has to look into, `reclaim` gives back the disk of
+//! dropped spaces. `inspect` understands a store before `recover` opens it or `verify` checks it.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,21 +22,30 @@
 //! ```
 
 mod backup;
+mod catalog;
 mod commit;
+mod commit_queue;
+mod compaction;
+mod create;
 mod disk;
 mod engine;
+mod flush;
 mod folder;
+mod inspect;
 mod journal;
-mod merge;
+mod manifest;
 mod overlay;
-mod queue;
+mod reclaim;
+mod recover;
 mod row;
 mod settings;
+mod snapshot;
 mod store;
+mod tree;
 mod verify;
 
 pub use backup::{BackupError, BackupReport};
 pub use engine::LocalEngine;
 pub use folder::OpenError;
-pub use settings::LocalSettings;
-pub use verify::{VerifyReport, verify};
+pub use settings::{LocalSettings, UNFLUSHED_MEMTABLES_MAX};
+pub use verify::{VerifyProblem, VerifyReport, verify};

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use tavola_engine::StoredRow;
 use tavola_model::DateTime;
 
+use crate::catalog::Space;
 use crate::settings::STRIPES;
-use crate::store::Space;
 
 /// All stripes.
 pub(crate) struct Overlay {
@@ -23,7 +23,7 @@ pub(crate) struct Overlay {
     hasher: RandomState,
 }
 
-/// The pending rows of the partitions that share a lock, by [`pending_key`].
+/// The pending rows of the partitions that share a lock, by the slot of their space and their stored key.
 pub(crate) type Stripe = HashMap<Bytes, PendingRow>;
 
 /// What a row will be.
@@ -38,21 +38,13 @@ pub(crate) struct PendingRow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StripeIndex(usize);
 
-/// Bytes of a pending key in front of the stored key.
-pub(crate) const PENDING_PREFIX_LEN: usize = 8;
-
-/// Begins the key of a pending row: the instance of its space, then the stored key.
-pub(crate) fn pending_key(space: &Space) -> Vec<u8> {
-    space.instance.to_be_bytes().to_vec()
-}
-
 impl Overlay {
     pub(crate) fn new() -> Self {
         Self { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), hasher: RandomState::new() }
     }
 
     pub(crate) fn stripe_of(&self, space: &Space, partition: &[u8]) -> StripeIndex {
-        let hash = self.hasher.hash_one((space.instance, partition));
+        let hash = self.hasher.hash_one((space.slot, partition));
         let stripes = u64::try_from(self.stripes.len()).expect("a small number");
         StripeIndex(usize::try_from(hash % stripes).expect("less than the number of stripes"))
     }
@@ -67,10 +59,10 @@ impl Overlay {
         &self,
         stripe: StripeIndex,
         tick: DateTime,
-        pending_keys: impl Iterator<Item = &'a Bytes>,
+        keys: impl Iterator<Item = &'a Bytes>,
     ) {
         let mut pending = self.lock(stripe);
-        for key in pending_keys {
+        for key in keys {
             if pending.get(key).is_some_and(|row| row.tick == tick) {
                 pending.remove(key);
             }

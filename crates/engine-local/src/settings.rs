@@ -9,45 +9,65 @@ pub struct LocalSettings {
     pub data_dir: PathBuf,
     /// Memory for blocks read from disk.
     pub cache_bytes: u64,
-    /// Memory that the newest rows of one space fill before they are written out as a table file. A space that
-    /// is written faster than the disk takes it may hold up to four of these for a while.
+    /// Memory that the newest rows of one tree fill before they are flushed to a table file. All unflushed rows of all
+    /// trees together take at most [`UNFLUSHED_MEMTABLES_MAX`] times as much; commits wait at that bound.
     pub memtable_bytes: u64,
-    /// Free disk space below which writes are refused.
+    /// Free disk space below which writes that need more of it are refused.
     pub disk_reserve_bytes: u64,
-    /// Threads that merge table files.
-    pub merge_threads: usize,
+    /// Threads that compact table files.
+    pub compaction_threads: usize,
 }
 
 impl LocalSettings {
-    /// The defaults. A server with a million rows of 1 KB had 163 MiB resident after filling and 207 MiB after reads,
-    /// pages and inserts (`docs/performance.md`). Commits wait while a memtable is written out and synced, so small ones
-    /// shorten the longest waits.
+    /// The defaults. Commits wait while a memtable is flushed and synced, so small ones shorten the longest waits.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
             cache_bytes: 64 * MIB,
             memtable_bytes: 4 * MIB,
             disk_reserve_bytes: 256 * MIB,
-            merge_threads: 2,
+            compaction_threads: 2,
         }
+    }
+
+    /// Bytes of unflushed rows, of all trees together, at which commits wait.
+    pub(crate) fn unflushed_bytes_max(&self) -> u64 {
+        self.memtable_bytes.saturating_mul(UNFLUSHED_MEMTABLES_MAX)
     }
 }
 
 const MIB: u64 = 1024 * 1024;
 
+/// Trees that hold rows of spaces. A tree compacts its first level one compaction at a time, so several let several busy
+/// tables go on beside each other.
+pub(crate) const DATA_TREES: usize = 4;
+/// Memtables' worth of unflushed rows at which commits wait: four for each of the trees.
+pub const UNFLUSHED_MEMTABLES_MAX: u64 = 16;
+/// Memtables of a tree that are flushed together into one table file. More would make the file's sync longer, for which
+/// commits wait on a journalling file system.
+pub(crate) const FLUSHED_TOGETHER_MAX: usize = 2;
 /// Size of a table file. On a journalling file system a commit waits for the sync of a table file that is written
-/// at the same time, so files smaller than the store's default of 64 MiB shorten the longest commits. Yet smaller ones
+/// at the same time, so files smaller than the default of 64 MiB shorten the longest commits. Yet smaller ones
 /// would be thousands on a large disk, each to be opened at a start.
 pub(crate) const TABLE_BYTES: u64 = 16 * MIB;
 /// Size of a block of a table file, which is read and checked as a whole. Blocks of 4 KiB make scans dearer, by a tenth,
 /// and twice the index; blocks of 16 KiB make point reads dearer.
 pub(crate) const BLOCK_BYTES: u32 = 8 * 1024;
-/// Written-out memtables that are merged at once into the first level, which has as many table files. Fewer would be
-/// rewritten together with that level more often; more would be looked into by every read.
-pub(crate) const MERGED_RUNS: u8 = 8;
-/// Journal bytes kept before spaces with old unwritten rows are made to write them out. It bounds the replay at
-/// the next start, and the memory of all spaces together: a row in memory is a row in a journal.
-pub(crate) const JOURNAL_BYTES_MAX: u64 = 128 * MIB;
+/// Runs of flushed table files that are compacted at once into the first level, which has as many table files. Fewer would
+/// be rewritten together with that level more often; more would be looked into by every read.
+pub(crate) const COMPACTED_RUNS: u8 = 8;
+/// Runs of table files of one tree that may wait for compaction; then commits wait too. Every read may have to look into
+/// each of them.
+pub(crate) const UNCOMPACTED_RUNS_MAX: usize = 16;
+/// Size of a journal file. A commit that does not fit into the rest of one goes into the next.
+pub(crate) const JOURNAL_BYTES: u64 = 32 * MIB;
+/// Bytes of one transaction. Its journal record has to fit into a journal, beside others of its commit.
+pub(crate) const TRANSACTION_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Journals beyond which memtables that keep the oldest one are flushed, however small. It bounds the replay at the next
+/// start.
+pub(crate) const JOURNALS_KEPT: usize = 4;
+/// Journals at which commits wait for those flushes.
+pub(crate) const JOURNALS_MAX: usize = 8;
 /// Writes that may wait for their commit; more are refused.
 pub(crate) const WAITING_WRITES_MAX: usize = 16 * 1024;
 /// Bytes that may wait for their commit; more are refused.
@@ -56,29 +76,34 @@ pub(crate) const WAITING_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub(crate) const COMMIT_WRITES_MAX: usize = 4 * 1024;
 /// Bytes in one commit, unless a single write is larger.
 pub(crate) const COMMIT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Full memtables of one space that may wait to be written out; then commits wait too. One below fjall's own bound,
-/// at which it sleeps for 100 ms at a time, and for ever if its threads have failed.
-pub(crate) const SEALED_MEMTABLES_MAX: usize = 3;
 /// Microseconds between two looks at whether commits may go on.
-pub(crate) const ROOM_CHECK_US: u64 = 500;
-/// Runs of table files of one space that may wait to be merged; then commits wait too. Every read may have to look into
-/// each of them. Below fjall's own bounds, at which it first spins and then sleeps, for ever if merging has failed.
-pub(crate) const UNMERGED_RUNS_MAX: usize = 16;
-/// Milliseconds between two looks at whether there is something to merge in a space that is written to.
-pub(crate) const MERGE_CHECK_MS: u64 = 25;
-/// How far merging gives way to requests: to a tenth of the share of a thread that does not. Further, and other
-/// processes of a busy machine could keep it from working at all, and the commits that wait for it.
-pub(crate) const MERGE_NICENESS: i32 = 10;
+pub(crate) const STALL_CHECK_US: u64 = 500;
+/// How far compaction gives way to requests: to a tenth of the share of a thread that does not.
+/// Further, and other processes of a busy machine could keep compaction from working at all, and the commits that wait for
+/// it.
+pub(crate) const COMPACTION_NICENESS: i32 = 10;
+/// Milliseconds between two looks at whether memtables with rows of a dropped space are flushed.
+pub(crate) const FLUSH_CHECK_MS: u64 = 5;
+/// Milliseconds for which drops gather before their space on disk is reclaimed.
+pub(crate) const RECLAIM_GATHER_MS: u64 = 200;
+/// Milliseconds after which leftovers that compaction may have removed are looked at again.
+pub(crate) const RECLAIM_CHECK_MS: u64 = 60_000;
+/// A tree is rewritten when rows of dropped spaces are more than one in so many of its bytes.
+pub(crate) const GARBAGE_ONE_IN: u64 = 3;
+/// Files that may be open for reads, whatever the process may open.
+pub(crate) const OPEN_FILES_MAX: u64 = 900;
 /// Locks that order the writers of partitions. Two partitions share one by chance only.
 pub(crate) const STRIPES: usize = 1024;
 /// Written bytes after which free disk space is asked for again.
 pub(crate) const DISK_CHECK_BYTES: u64 = 16 * MIB;
 /// Milliseconds after which free disk space is asked for again.
 pub(crate) const DISK_CHECK_MS: u64 = 1_000;
+/// Free disk space below which not even deletes are taken: their journal must be written too.
+pub(crate) const DISK_FLOOR_BYTES: u64 = 48 * MIB;
 /// Rows a `transact` reads before it tells the runtime that it may keep the thread for longer. More than the rows of
 /// an entity group transaction: telling costs a thread, and a thread its own share of the allocator's memory.
 pub(crate) const ROWS_READ_INLINE: usize = 128;
 /// Rows a scan visits before it gives way to others.
 pub(crate) const SCAN_ROWS_AT_ONCE: usize = 256;
-/// Bytes of a stored key; the store below keeps the length in 16 bits.
+/// Bytes of a key in a tree, its slot included; a table file keeps the length in 16 bits.
 pub(crate) const KEY_BYTES_MAX: usize = u16::MAX as usize;

@@ -1,236 +1,192 @@
-//! The store below: fjall, a log-structured tree, with one keyspace per space.
+//! The open store: a few shared trees, the journals in front of them, and the catalog of spaces.
 //!
-//! fjall writes and syncs its journal before it shows a batch to readers (`WriteBatch::commit`), so whatever a
-//! snapshot sees is durable. All reads go through a snapshot: a plain read of fjall could see half a batch.
+//! A commit is one record of the journal, synced; then its rows are put into memtables and become visible at once. The
+//! trees flush memtables to table files (`flush.rs`), compact those (`compaction.rs`) and leave out the rows of dropped
+//! spaces (`reclaim.rs`). `recover.rs` opens a store, `create.rs` makes one.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
-use bytes::Bytes;
-use fjall::config::BlockSizePolicy;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, Readable, Snapshot};
-use lsm_tree::{AbstractTree, SequenceNumberCounter};
-use tavola_engine::{EngineError, SpaceId, StoredRow};
+use lsm_tree::{AbstractTree, Slice};
+use tavola_engine::{EngineError, StoredRow};
 use tavola_model::DateTime;
 
-use crate::folder::{DataFolder, OpenError, sync_folder};
-use crate::settings::{BLOCK_BYTES, JOURNAL_BYTES_MAX, LocalSettings};
-use crate::{journal, merge, row};
-
-const KEYSPACES: &str = "keyspaces";
-const META: &str = "meta";
-const LAST_TICK: &[u8] = b"last tick";
-/// Stands for the meta keyspace in checksums; the services never choose it.
-const META_SPACE: SpaceId = SpaceId([0xFF; 16]);
+use crate::catalog::{Catalog, META_TREE, MetaChange, SLOT_LEN, Space};
+use crate::folder::DataFolder;
+use crate::journal::{ChangedRow, Journals, Payload};
+use crate::settings::{JOURNALS_KEPT, JOURNALS_MAX, UNCOMPACTED_RUNS_MAX};
+use crate::snapshot::{Snapshot, Snapshots};
+use crate::tree::{Putter, StoreTree};
 
 /// The open store of one data folder.
 pub(crate) struct Store {
-    spaces: RwLock<HashMap<SpaceId, Arc<Space>>>,
-    instances: AtomicU64,
-    memtable_bytes: u64,
-    meta: Keyspace,
-    pub(crate) database: Database,
-    /// Set when files could not be merged; no more writes are taken then.
-    pub(crate) merge_failed: AtomicBool,
-    keyspaces_path: PathBuf,
+    /// The catalog's tree, then those of rows.
+    pub(crate) trees: Vec<StoreTree>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) journals: Journals,
+    pub(crate) snapshots: Arc<Snapshots>,
+    /// The highest tick that was ever committed.
+    pub(crate) last_tick: AtomicU64,
+    /// Set when table files could not be written; no more writes are taken then.
+    pub(crate) has_failed: AtomicBool,
+    pub(crate) memtable_bytes: u64,
+    pub(crate) unflushed_bytes_max: u64,
     /// Dropped last: the lock outlives every file of the store.
     pub(crate) folder: DataFolder,
 }
 
-/// One space, from its making to its drop.
-pub(crate) struct Space {
-    pub(crate) id: SpaceId,
-    /// Differs between a space and its successor of the same id.
-    pub(crate) instance: u64,
-    pub(crate) keyspace: Keyspace,
-    /// Set by the committer when it drops the space; a write that comes later is refused.
-    pub(crate) is_dropped: AtomicBool,
-    /// Whether it is on the list of spaces that may have files to merge.
-    pub(crate) is_to_merge: AtomicBool,
+/// The changes of one commit.
+pub(crate) struct Batch {
+    pub(crate) payload: Payload,
+    rows: Vec<BatchRow>,
+}
+
+struct BatchRow {
+    tree: usize,
+    key: Slice,
+    value: Option<Slice>,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        Self { payload: Payload::new(), rows: Vec::new() }
+    }
+
+    /// Adds a change; no value deletes the row.
+    pub(crate) fn push(&mut self, tree: usize, key: Slice, value: Option<Slice>) {
+        self.payload.push(ChangedRow { tree, key: &key, value: value.as_deref() });
+        self.rows.push(BatchRow { tree, key, value });
+    }
+
+    /// Adds a change of the catalog.
+    pub(crate) fn push_meta(&mut self, change: MetaChange) {
+        self.push(META_TREE, change.key, change.value);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.payload.clear();
+        self.rows.clear();
+    }
+}
+
+/// Why commits wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stall {
+    /// Too many rows are in memory only.
+    Unflushed,
+    /// Too many files wait for compaction.
+    Uncompacted,
+    /// Too many journals are kept.
+    Journals,
 }
 
 impl Store {
-    /// Opens the store in a folder, or makes it.
-    pub(crate) fn open(folder: DataFolder, settings: &LocalSettings) -> Result<Self, OpenError> {
-        let path = folder.store_path();
-        let mut sequence_min = 0;
-        if path.exists() {
-            journal::mend(&path)
-                .map_err(|cause| folder.failed(cause))?
-                .map_err(|what| folder.damaged(what))?;
-            sequence_min = catalog_sequence_end(&path).map_err(|cause| folder.failed(cause))?;
-        }
-        let database = Database::builder(&path)
-            .cache_size(settings.cache_bytes)
-            .worker_threads(1)
-            .max_journaling_size(JOURNAL_BYTES_MAX)
-            .open()
-            .map_err(|cause| folder.failed(cause))?;
-        database.supervisor.seqno.fetch_max(sequence_min);
-        let meta =
-            database.keyspace(META, KeyspaceCreateOptions::default).map_err(|cause| folder.failed(cause))?;
-        let store = Self {
-            spaces: RwLock::default(),
-            instances: AtomicU64::new(0),
-            memtable_bytes: settings.memtable_bytes,
-            meta,
-            database,
-            merge_failed: AtomicBool::new(false),
-            keyspaces_path: path.join(KEYSPACES),
-            folder,
-        };
-        store.sync_names().map_err(|cause| store.folder.failed(cause))?;
-        for name in store.database.list_keyspace_names() {
-            if let Some(space) = SpaceId::parse(&name) {
-                store.open_space(space).map_err(|cause| store.folder.failed(cause))?;
-            }
-        }
-        store.create_space(SpaceId::CATALOG).map_err(|cause| store.folder.failed(cause))?;
-        Ok(store)
-    }
-
-    /// A space that exists.
-    pub(crate) fn space(&self, space: SpaceId) -> Result<Arc<Space>, EngineError> {
-        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
-        spaces.get(&space).cloned().ok_or(EngineError::SpaceMissing { space })
-    }
-
-    /// All spaces, in the order of their ids.
-    pub(crate) fn spaces(&self) -> Vec<Arc<Space>> {
-        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = spaces.values().cloned().collect();
-        all.sort_by_key(|space| space.id);
-        all
-    }
-
-    /// Makes a space, durably, unless it exists.
-    pub(crate) fn create_space(&self, space: SpaceId) -> Result<(), EngineError> {
-        if self.space(space).is_ok() {
-            return Ok(());
-        }
-        self.open_space(space).map_err(|cause| EngineError::OutcomeUnknown { cause: cause.into() })?;
-        // fjall syncs what is in the new keyspace's folder, but not the name of that folder. Without the name, a
-        // power cut would lose the space and every acknowledged row in it.
-        self.sync_names().map_err(|cause| EngineError::OutcomeUnknown { cause: cause.into() })
-    }
-
-    /// Drops a space, durably, if it exists. Gives its remains: when the last reference to them goes, its files
-    /// are removed, which takes time.
-    pub(crate) fn drop_space(&self, space: SpaceId) -> Result<Option<Arc<Space>>, EngineError> {
-        let removed = self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space);
-        let Some(removed) = removed else { return Ok(None) };
-        removed.is_dropped.store(true, Ordering::Release);
-        self.database
-            .delete_keyspace(removed.keyspace.clone())
-            .map_err(|cause| EngineError::OutcomeUnknown { cause: cause.into() })?;
-        Ok(Some(removed))
-    }
-
     /// What is durable now.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.database.snapshot()
+        self.snapshots.take()
     }
 
-    /// The highest tick that was ever committed.
-    pub(crate) fn last_tick(&self) -> Result<DateTime, EngineError> {
-        let value = self.snapshot().get(&self.meta, LAST_TICK).map_err(failed)?;
-        let Some(value) = value else { return Ok(DateTime::MIN) };
-        match row::decode_value(META_SPACE, LAST_TICK, value.into()) {
-            Ok(stored) => Ok(stored.version),
-            Err(what) => Err(EngineError::Damaged { space: META_SPACE, what }),
-        }
-    }
-
-    /// Adds the last tick to a batch.
-    pub(crate) fn put_last_tick(&self, batch: &mut fjall::OwnedWriteBatch, tick: DateTime) {
-        batch.insert(&self.meta, LAST_TICK, row::encode_value(META_SPACE, LAST_TICK, tick, &[]));
-    }
-
-    /// Keeps the last tick, durably.
-    pub(crate) fn set_last_tick(&self, tick: DateTime) -> Result<(), EngineError> {
-        let mut batch = self.database.batch().durability(Some(fjall::PersistMode::SyncAll));
-        self.put_last_tick(&mut batch, tick);
-        batch.commit().map_err(failed)
-    }
-
-    /// Closes the store and gives its folder back, still locked.
-    pub(crate) fn into_folder(self) -> DataFolder {
-        self.folder
-    }
-
-    fn open_space(&self, id: SpaceId) -> Result<(), fjall::Error> {
-        let memtable_bytes = self.memtable_bytes;
-        let options = || {
-            KeyspaceCreateOptions::default()
-                .max_memtable_size(memtable_bytes)
-                .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
-                .compaction_strategy(Arc::new(merge::strategy_of_the_store()))
-        };
-        let keyspace = self.database.keyspace(&id.to_string(), options)?;
-        let instance = self.instances.fetch_add(1, Ordering::Relaxed);
-        let space = Space {
-            id,
-            instance,
-            keyspace,
-            is_dropped: AtomicBool::new(false),
-            is_to_merge: AtomicBool::new(false),
-        };
-        self.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::new(space));
-        Ok(())
-    }
-
-    fn sync_names(&self) -> std::io::Result<()> {
-        sync_folder(&self.keyspaces_path)?;
-        sync_folder(self.folder.path())
-    }
-}
-
-impl Space {
-    /// A row as the snapshot has it.
-    pub(crate) fn read(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<StoredRow>, EngineError> {
-        match snapshot.get(&self.keyspace, key).map_err(|error| self.read_failed(error))? {
-            Some(value) => self.decode(key, value.into()).map(Some),
+    /// A row as a snapshot has it. The key begins with the space's slot.
+    pub(crate) fn read(
+        &self,
+        snapshot: &Snapshot,
+        space: &Space,
+        key: &[u8],
+    ) -> Result<Option<StoredRow>, EngineError> {
+        let found = self.trees[space.tree].tree.get(key, snapshot.sequence());
+        match found.map_err(|error| space.read_failed(error))? {
+            Some(value) => space.decode(&key[SLOT_LEN..], value.into()).map(Some),
             None => Ok(None),
         }
     }
 
-    /// The row in a stored value.
-    pub(crate) fn decode(&self, key: &[u8], value: Bytes) -> Result<StoredRow, EngineError> {
-        row::decode_value(self.id, key, value).map_err(|what| self.damaged(what))
+    /// The highest tick that was ever committed.
+    pub(crate) fn last_tick(&self) -> DateTime {
+        DateTime::from_ticks(self.last_tick.load(Ordering::Acquire)).unwrap_or(DateTime::MAX)
     }
 
-    /// Tells damage, which stays, from a failure that may pass.
-    pub(crate) fn read_failed(&self, error: fjall::Error) -> EngineError {
-        match error {
-            fjall::Error::Storage(fjall::LsmError::Io(cause)) => EngineError::Failed { cause: cause.into() },
-            fjall::Error::Storage(error) => {
-                tracing::error!(space = %self.id, error = &error as &dyn std::error::Error, "store is damaged");
-                self.damaged("a block of the store cannot be read")
+    /// Shows the rows of a batch that is in this journal, all at once.
+    pub(crate) fn apply(&self, batch: &mut Batch, journal: u64) {
+        self.snapshots.apply(|sequence| {
+            let mut putters: Vec<Option<Putter<'_>>> = self.trees.iter().map(|_| None).collect();
+            for BatchRow { tree, key, value } in batch.rows.drain(..) {
+                let putter = putters[tree].get_or_insert_with(|| self.trees[tree].putter());
+                putter.put(key, value, sequence, journal);
             }
-            error => failed(error),
+        });
+    }
+
+    /// Seals memtables that are full, or that keep an old journal. Says whether any was sealed. For the committer.
+    pub(crate) fn seal_full(&self) -> bool {
+        let (journals, oldest_journal) = self.journals.count_and_oldest();
+        let keeps_journal =
+            |tree: &StoreTree| journals > JOURNALS_KEPT && tree.active_needs_journal(oldest_journal);
+        let mut has_sealed = false;
+        for tree in &self.trees {
+            if tree.active_bytes() >= self.memtable_bytes || keeps_journal(tree) {
+                tree.seal();
+                has_sealed = true;
+            }
+        }
+        has_sealed
+    }
+
+    /// Bytes of rows that are in no table file yet.
+    pub(crate) fn unflushed_bytes(&self) -> u64 {
+        self.trees.iter().map(StoreTree::unflushed_bytes).sum()
+    }
+
+    /// Why commits have to wait, if they have to.
+    pub(crate) fn stall(&self) -> Option<Stall> {
+        if self.unflushed_bytes() >= self.unflushed_bytes_max {
+            Some(Stall::Unflushed)
+        } else if self.trees.iter().any(|tree| tree.runs() >= UNCOMPACTED_RUNS_MAX) {
+            Some(Stall::Uncompacted)
+        } else if self.journals.count_and_oldest().0 >= JOURNALS_MAX {
+            Some(Stall::Journals)
+        } else {
+            None
         }
     }
 
-    pub(crate) fn damaged(&self, what: &'static str) -> EngineError {
-        EngineError::Damaged { space: self.id, what }
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Takes no more writes: they could not be flushed.
+    pub(crate) fn set_failed(&self) {
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Flushes what is sealed, and lets go of journals whose rows are all in table files. Gives the trees with new files.
+    pub(crate) fn flush(&self) -> lsm_tree::Result<Vec<usize>> {
+        let mut flushed = Vec::new();
+        for (index, tree) in self.trees.iter().enumerate() {
+            while tree.flush(&self.catalog, &self.snapshots)? {
+                flushed.push(index);
+                self.remove_flushed_journals()?;
+            }
+        }
+        flushed.dedup();
+        self.remove_flushed_journals()?;
+        Ok(flushed)
+    }
+
+    fn remove_flushed_journals(&self) -> lsm_tree::Result<()> {
+        // The current journal first: rows that are put while this looks at the trees are in that one or a later one.
+        let current = self.journals.current_id();
+        let needed = self.trees.iter().filter_map(StoreTree::oldest_journal).fold(current, u64::min);
+        Ok(self.journals.remove_before(needed, self.last_tick.load(Ordering::Acquire))?)
     }
 }
 
-/// The lowest sequence number above all in fjall's catalog of keyspaces.
-///
-/// fjall gives every write a number, also those to its catalog, but after a restart it goes on from the highest
-/// number of a row. A keyspace made then may get the id of a dropped one, and numbers below those of its deletion:
-/// it would be gone, with its rows, at the next restart. So the counter is raised above the catalog first.
-fn catalog_sequence_end(store: &Path) -> Result<u64, lsm_tree::Error> {
-    let (sequence, visible_sequence) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
-    let catalog =
-        lsm_tree::Config::new(store.join(KEYSPACES).join("0"), sequence, visible_sequence).open()?;
-    Ok(catalog.get_highest_persisted_seqno().map_or(0, |highest| highest + 1))
-}
+/// Notes a panic of a thread that the store cannot do without: commits would else wait for it for ever.
+pub(crate) struct PanicWatch<'a>(pub(crate) &'a Store);
 
-/// A failure of the store.
-pub(crate) fn failed(cause: fjall::Error) -> EngineError {
-    EngineError::Failed { cause: cause.into() }
+impl Drop for PanicWatch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.set_failed();
+        }
+    }
 }

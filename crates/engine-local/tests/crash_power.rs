@@ -1,162 +1,428 @@
-//! A power cut during a commit: any part of the last, unacknowledged batch may have reached the disk, in any
-//! order. Everything acknowledged before is there, and the last transaction is whole or absent.
+//! Power cuts at any moment of creates, drops, writes, flushes, compaction and reclaiming: everything acknowledged is
+//! there, and what was under way is whole or absent.
+//!
+//! The test runs itself again as a child, stops it at a random moment and copies its folder: that is what a killed
+//! process leaves. A power cut leaves less. Of what was not synced any part may be lost, so each copy is spoilt in
+//! several ways, but only where the store has not yet relied on it:
+//!
+//! - a record of the journal that has no mark behind it: any of its sectors, and the mark of the one before;
+//! - table files, version files and journals that nothing names: missing, cut, full of zeros or back again.
+//!
+//! Each writer of the child has a space of its own, and what it does is a function of its number; so the state that a
+//! folder should have follows from how many of its steps were acknowledged.
+//!
+//! `TAVOLA_POWER_CUTS` says how many cuts to make; without it there are few.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::ops::ControlFlow;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use bytes::Bytes;
-use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId};
-use tavola_engine_local::{LocalEngine, LocalSettings};
-use tavola_system::SystemClock;
+use common::{Chance, Sparse, copy_tree, files, open, put, rows, small, space};
+use rustix::process::{Pid, Signal, kill_process};
+use tavola_engine::{Engine, EngineError};
+use tavola_engine_local::{LocalEngine, verify};
+use xxhash_rust::xxh3::Xxh3;
 
-const SPACE: SpaceId = SpaceId([9; 16]);
-const ROWS_BEFORE: u8 = 40;
-const ROWS_LAST: u8 = 30;
-const CUTS: u64 = 80;
-const SECTOR: u64 = 512;
+const FOLDER_VARIABLE: &str = "TAVOLA_POWER_TEST_FOLDER";
+const CUTS_VARIABLE: &str = "TAVOLA_POWER_CUTS";
+const CUTS: u64 = 48;
+const WRITERS: u64 = 12;
+const CUTS_OF_AN_IMAGE: u64 = 8;
+const IMAGES_OF_A_RUN: u64 = 6;
+const SECTOR: usize = 512;
+const RECORDS_AT: usize = 4096;
+const HEADER_LEN: usize = 36;
 
 #[test]
-fn a_power_cut_during_a_commit_takes_nothing_that_was_acknowledged() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let origin = folder.path().join("origin");
-    let (synced_end, journal) = runtime.block_on(write_origin(&origin));
-    let written_end = end_of(&journal);
-    assert!(written_end > synced_end);
-
+fn a_power_cut_takes_nothing_that_was_acknowledged() {
+    if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
+        return write_until_killed(Path::new(&folder));
+    }
+    let cuts = std::env::var(CUTS_VARIABLE).map_or(CUTS, |cuts| cuts.parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut chance = Chance(0x5EED);
-    let (mut whole, mut absent) = (0, 0);
-    for cut in 0..CUTS {
-        let image = folder.path().join("image");
-        copy_tree(&origin, &image);
-        spoil(
-            &image.join("store").join(journal.file_name().unwrap()),
-            synced_end..written_end,
-            cut,
-            &mut chance,
-        );
-        match runtime.block_on(rows_after(&image)) {
-            (ROWS_BEFORE, 0) => absent += 1,
-            (ROWS_BEFORE, ROWS_LAST) => whole += 1,
-            (before, last) => panic!("cut {cut}: {before} acknowledged rows, {last} of the last transaction"),
+    let mut seen = Seen::default();
+    let mut made = 0;
+    while made < cuts {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = Run::start(&folder.path().join("data"));
+        for _ in 0..IMAGES_OF_A_RUN {
+            let image = folder.path().join("image");
+            run.stop_and_copy(Duration::from_millis(30 + chance.below(400)), &image);
+            let acknowledged = run.acknowledged();
+            for _ in 0..CUTS_OF_AN_IMAGE {
+                let spoilt = folder.path().join("spoilt");
+                copy_tree(&image, &spoilt);
+                spoil(&spoilt.join("store"), &mut chance, &mut seen);
+                runtime.block_on(check(&spoilt, &acknowledged, made, &mut seen));
+                fs::remove_dir_all(&spoilt).unwrap();
+                made += 1;
+            }
+            fs::remove_dir_all(&image).unwrap();
         }
-        fs::remove_dir_all(image).unwrap();
     }
-    assert!(whole > 0 && absent > 0, "the cuts were not varied (whole={whole}, absent={absent})");
+    println!("{made} cuts: {seen:?}");
+    assert!(seen.spaces > 0 && seen.rows > 1000 && seen.unnamed_files > 0, "{seen:?}");
 }
 
-/// Writes acknowledged rows, then one large transaction. Gives the end of the journal between the two.
-async fn write_origin(origin: &Path) -> (u64, PathBuf) {
-    let engine = LocalEngine::open(LocalSettings::new(origin), Arc::new(SystemClock)).unwrap();
-    engine.create_space(SPACE).await.unwrap();
-    for number in 0..ROWS_BEFORE {
-        put(&engine, b"before", &[number]..=&[number]).await;
-    }
-    let store = fs::read_dir(origin.join("store")).unwrap().map(|entry| entry.unwrap().path());
-    let journal =
-        store.filter(|path| path.extension().is_some_and(|extension| extension == "jnl")).max().unwrap();
-    let synced_end = end_of(&journal);
-    put(&engine, b"last", &[0]..=&[ROWS_LAST - 1]).await;
-    (synced_end, journal)
+/// What the cuts met.
+#[derive(Debug, Default)]
+struct Seen {
+    torn_records: u64,
+    lost_marks: u64,
+    unnamed_files: u64,
+    table_files: u64,
+    spaces: u64,
+    rows: u64,
+    dropped: u64,
 }
 
-async fn put(engine: &LocalEngine, partition: &[u8], rows: std::ops::RangeInclusive<&[u8; 1]>) {
-    let names: Vec<[u8; 1]> = (rows.start()[0]..=rows.end()[0]).map(|name| [name]).collect();
-    let rows: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
-    let body = Bytes::from(vec![0xAB; 700]);
-    let mut decide = |_, found: &[_]| {
-        Decision::Apply((0..found.len()).map(|place| Change::Put { place, body: body.clone() }).collect())
-    };
-    engine.transact(SPACE, partition, &rows, &mut decide).await.unwrap();
+/// A child that writes.
+struct Run {
+    child: Child,
+    folder: PathBuf,
+    told: Arc<Mutex<BTreeMap<u64, u64>>>,
 }
 
-/// How many rows of either partition a folder has.
-async fn rows_after(image: &Path) -> (u8, u8) {
-    let engine = LocalEngine::open(LocalSettings::new(image), Arc::new(SystemClock)).unwrap();
-    let mut counts = (0, 0);
-    let mut visit = |row: tavola_engine::ScannedRow<'_>| {
-        match row.partition {
-            b"before" => counts.0 += 1,
-            _ => counts.1 += 1,
-        }
-        ControlFlow::Continue(())
-    };
-    engine.scan(SPACE, &ScanRange::all(), &mut visit).await.unwrap();
-    counts
-}
-
-/// The file ends where its trailing zeros begin.
-fn end_of(journal: &Path) -> u64 {
-    content(&fs::read(journal).unwrap()).len() as u64
-}
-
-/// Leaves of the unsynced bytes what a power cut might: all, a beginning, or all but some sectors.
-fn spoil(journal: &Path, unsynced: std::ops::Range<u64>, cut: u64, chance: &mut Chance) {
-    let file = fs::File::options().write(true).open(journal).unwrap();
-    let within = unsynced.start + chance.draw() % (unsynced.end - unsynced.start);
-    match cut % 5 {
-        0 if cut < 10 => {}
-        0 | 1 => file.set_len(within).unwrap(),
-        2 => {
-            file.set_len(within).unwrap();
-            file.set_len(64 << 20).unwrap();
-        }
-        kind => {
-            // One lost sector leaves most of the batch readable; several leave hardly any of it.
-            let lost_one_in = if kind == 3 { 4 } else { u64::MAX };
-            let mut at = unsynced.start;
-            while at < unsynced.end {
-                let next = ((at / SECTOR + 1) * SECTOR).min(unsynced.end);
-                if (at..next).contains(&within) || chance.draw().is_multiple_of(lost_one_in) {
-                    file.write_all_at(&vec![0; usize::try_from(next - at).unwrap()], at).unwrap();
+impl Run {
+    fn start(folder: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", "a_power_cut_takes_nothing_that_was_acknowledged"])
+            .env(FOLDER_VARIABLE, folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let told = Arc::new(Mutex::new(BTreeMap::new()));
+        let heard = told.clone();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                // A line that was cut short has no dot, and is not counted.
+                let numbers = line.strip_suffix('.').and_then(|line| line.split_once(' '));
+                if let Some((writer, step)) = numbers {
+                    heard.lock().unwrap().insert(writer.parse().unwrap(), step.parse().unwrap());
                 }
-                at = next;
+            }
+        });
+        let run = Self { child, folder: folder.to_owned(), told };
+        while run.told.lock().unwrap().is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        run
+    }
+
+    /// Copies the folder as it is at one moment.
+    fn stop_and_copy(&mut self, after: Duration, image: &Path) {
+        std::thread::sleep(after);
+        let id = Pid::from_child(&self.child);
+        kill_process(id, Signal::STOP).unwrap();
+        // The other threads stop a little later than the call returns.
+        loop {
+            let status = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+            if status.rsplit(')').next().unwrap().trim_start().starts_with('T') {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        copy_tree(&self.folder, image);
+        kill_process(id, Signal::CONT).unwrap();
+    }
+
+    /// How many steps of each writer were acknowledged before the copy was made, or a little later: then they are not
+    /// asked for. So this takes what had been heard before the child went on.
+    fn acknowledged(&self) -> BTreeMap<u64, u64> {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// What a writer does next.
+#[derive(Clone, Debug)]
+enum Step {
+    Create,
+    Drop,
+    Put { row: u8, number: u64, length: usize },
+    Delete { row: u8 },
+}
+
+/// A writer: its steps, and the state after them. No rows means that there is no space.
+struct Writer {
+    chance: Chance,
+    number: u64,
+    rows: Option<BTreeMap<u8, (u64, usize)>>,
+}
+
+impl Writer {
+    fn new(writer: u64) -> Self {
+        Self { chance: Chance(0xABCD + writer * 77), number: 0, rows: None }
+    }
+
+    fn next(&mut self) -> Step {
+        self.number += 1;
+        let Some(rows) = &mut self.rows else {
+            self.rows = Some(BTreeMap::new());
+            return Step::Create;
+        };
+        let row = u8::try_from(self.chance.below(60)).unwrap();
+        match self.chance.below(200) {
+            0 => {
+                self.rows = None;
+                Step::Drop
+            }
+            1..=30 => {
+                rows.remove(&row);
+                Step::Delete { row }
+            }
+            kind => {
+                let length =
+                    if kind > 190 { 60_000 } else { 100 + usize::try_from(self.chance.below(3000)).unwrap() };
+                rows.insert(row, (self.number, length));
+                Step::Put { row, number: self.number, length }
             }
         }
     }
-}
 
-struct Chance(u64);
-
-impl Chance {
-    fn draw(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+    fn body(number: u64, length: usize) -> Vec<u8> {
+        number.to_be_bytes().into_iter().cycle().take(length).collect()
     }
 }
 
-fn copy_tree(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_tree(&entry.path(), &target);
-        } else {
-            copy_sparse(&entry.path(), &target);
+fn write_until_killed(folder: &Path) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let engine = open(small(folder)).unwrap();
+        let writers: Vec<_> =
+            (0..WRITERS).map(|writer| tokio::spawn(write(engine.clone(), writer))).collect();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    });
+}
+
+async fn write(engine: Arc<LocalEngine>, writer: u64) {
+    let mut steps = Writer::new(writer);
+    loop {
+        let space = space(writer);
+        match steps.next() {
+            Step::Create => engine.create_space(space).await.unwrap(),
+            Step::Drop => engine.drop_space(space).await.unwrap(),
+            Step::Put { row, number, length } => {
+                put(&engine, space, &[row], Some(&Writer::body(number, length))).await.unwrap();
+            }
+            Step::Delete { row } => put(&engine, space, &[row], None).await.unwrap(),
+        }
+        std::io::stdout().write_all(format!("{writer} {}.\n", steps.number).as_bytes()).unwrap();
+    }
+}
+
+/// A folder holds every writer's state after some number of steps, at least those that were acknowledged.
+async fn check(folder: &Path, acknowledged: &BTreeMap<u64, u64>, cut: u64, seen: &mut Seen) {
+    let report = verify(folder).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+    assert!(report.is_clean(), "cut {cut}: {report:?}");
+    let engine = open(small(folder)).unwrap();
+    for writer in 0..WRITERS {
+        let found = match rows(&engine, space(writer)).await {
+            Ok(rows) => Some(rows),
+            Err(EngineError::SpaceMissing { .. }) => None,
+            Err(error) => panic!("cut {cut}, writer {writer}: {error}"),
+        };
+        let told = acknowledged.get(&writer).copied().unwrap_or(0);
+        let mut expected = Writer::new(writer);
+        for _ in 0..told {
+            expected.next();
+        }
+        // The step under way may be there too. More than one may be, if the last acknowledgement was not heard in time.
+        let is_as_expected = (0..=STEPS_UNHEARD_MAX).any(|step| {
+            if step > 0 {
+                expected.next();
+            }
+            match (&found, &expected.rows) {
+                (None, None) => true,
+                (Some(found), Some(rows)) => {
+                    found.len() == rows.len()
+                        && rows.iter().all(|(row, (number, length))| {
+                            found.get(&[*row][..]).is_some_and(|body| *body == Writer::body(*number, *length))
+                        })
+                }
+                _ => false,
+            }
+        });
+        assert!(is_as_expected, "cut {cut}, writer {writer}: not the state after {told} steps or the next");
+        match found {
+            Some(found) => {
+                seen.spaces += 1;
+                seen.rows += found.len() as u64;
+            }
+            None => seen.dropped += 1,
         }
     }
 }
 
-/// A journal is made with 64 MiB of zeros, which need not be written again for every image.
-fn copy_sparse(from: &Path, to: &Path) {
-    let bytes = fs::read(from).unwrap();
-    fs::write(to, content(&bytes)).unwrap();
-    fs::File::options().write(true).open(to).unwrap().set_len(bytes.len() as u64).unwrap();
+/// Steps that may have been done and not been heard of when the child was stopped.
+const STEPS_UNHEARD_MAX: u64 = 64;
+
+/// Takes away what a power cut could have taken.
+fn spoil(store: &Path, chance: &mut Chance, seen: &mut Seen) {
+    spoil_journal(store, chance, seen);
+    for tree in ["meta", "rows-1", "rows-2", "rows-3", "rows-4"] {
+        let tree = store.join(tree);
+        let (version, tables) = named_files(&tree);
+        seen.table_files += tables.len() as u64;
+        for path in files(&tree) {
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            let is_table = path.parent().unwrap().ends_with("tables");
+            let is_named =
+                if is_table { tables.contains(&name) } else { name == "current" || name == version };
+            if !is_named {
+                spoil_unnamed(&path, chance, seen);
+            }
+        }
+        // A file that was removed, but whose removal was not synced.
+        if chance.below(3) == 0 {
+            let unused =
+                tables.iter().filter_map(|table| table.parse::<u64>().ok()).max().unwrap_or(0) + 1000;
+            fs::write(tree.join("tables").join(unused.to_string()), b"back again").unwrap();
+            fs::write(tree.join(".tmpAbCdEf"), b"half of a file").unwrap();
+        }
+    }
+    for name in ["manifest.new", "999999.journal"] {
+        if chance.below(3) == 0 {
+            fs::write(store.join(name), b"half of a file").unwrap();
+        }
+    }
 }
 
-/// The bytes without the zeros at their end.
-fn content(bytes: &[u8]) -> &[u8] {
-    const ZEROS: [u8; 4096] = [0; 4096];
-    let blocks =
-        bytes.chunks(4096).rposition(|block| *block != ZEROS[..block.len()]).map_or(0, |last| last + 1);
-    let bytes = &bytes[..bytes.len().min(blocks * 4096)];
-    &bytes[..bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)]
+fn spoil_unnamed(path: &Path, chance: &mut Chance, seen: &mut Seen) {
+    seen.unnamed_files += 1;
+    let length = fs::metadata(path).unwrap().len();
+    let file = || fs::File::options().write(true).open(path).unwrap();
+    match chance.below(4) {
+        0 => fs::remove_file(path).unwrap(),
+        1 => file().set_len(chance.below(length + 1)).unwrap(),
+        2 => {
+            file().set_len(0).unwrap();
+            file().set_len(length).unwrap();
+        }
+        _ => {}
+    }
+}
+
+/// The version file that a tree's `current` names, and the table files that this one names (docs/formats.md).
+fn named_files(tree: &Path) -> (String, BTreeSet<String>) {
+    let current = fs::read(tree.join("current")).unwrap();
+    let version = format!("v{}", u64::from_le_bytes(current[..8].try_into().unwrap()));
+    let path = tree.join(&version);
+    let archive = sfa::Reader::new(&path).unwrap();
+    let section = archive.toc().section(b"tables").unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let mut rest = &bytes[usize::try_from(section.pos()).unwrap()..];
+    let mut take = |length: usize| {
+        let (taken, left) = rest.split_at(length);
+        rest = left;
+        taken.to_vec()
+    };
+    let mut tables = BTreeSet::new();
+    for _ in 0..take(1)[0] {
+        for _ in 0..take(1)[0] {
+            for _ in 0..u32::from_le_bytes(take(4).try_into().unwrap()) {
+                tables.insert(u64::from_le_bytes(take(8).try_into().unwrap()).to_string());
+                take(1 + 16 + 8);
+            }
+        }
+    }
+    (version, tables)
+}
+
+/// Spoils the end of the journal that is written to.
+fn spoil_journal(store: &Path, chance: &mut Chance, seen: &mut Seen) {
+    let is_journal = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "journal");
+    let mut journals: Vec<PathBuf> = files(store).into_iter().filter(is_journal).collect();
+    journals.sort_by_key(|path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap());
+    let ends = journals.iter().map(|path| (path, JournalEnd::read(&Sparse::read(path).content())));
+    let Some((path, end)) = ends.filter(|(_, end)| end.last_record.is_some()).last() else { return };
+    let file = fs::File::options().write(true).open(path).unwrap();
+    if let Some(mark) = end.mark {
+        // The mark itself is not synced.
+        if chance.below(2) == 0 {
+            seen.lost_marks += 1;
+            file.write_all_at(&[0; HEADER_LEN], mark as u64).unwrap();
+        }
+        return;
+    }
+    // Nobody was told of a record without a mark. Its sectors reach the disk in any order, or not at all.
+    let (start, length) = (end.last_record.unwrap(), end.length);
+    seen.torn_records += 1;
+    let kind = chance.below(4);
+    let kept = start + usize::try_from(chance.below((length - start) as u64 + 1)).unwrap();
+    let mut at = start;
+    while at < length {
+        let next = ((at / SECTOR + 1) * SECTOR).min(length);
+        let is_lost = match kind {
+            0 => false,
+            1 => at >= kept,
+            2 => (at..next).contains(&kept),
+            _ => chance.below(3) == 0,
+        };
+        if is_lost {
+            file.write_all_at(&vec![0; next - at], at as u64).unwrap();
+        }
+        at = next;
+    }
+}
+
+/// How a journal ends (docs/formats.md).
+struct JournalEnd {
+    last_record: Option<usize>,
+    mark: Option<usize>,
+    length: usize,
+}
+
+impl JournalEnd {
+    fn read(bytes: &[u8]) -> Self {
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let salt = number(24);
+        let mut end = Self { last_record: None, mark: None, length: bytes.len() };
+        let mut at = RECORDS_AT;
+        while at + HEADER_LEN <= bytes.len() {
+            let payload = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+            let next = at + HEADER_LEN + payload;
+            if next > bytes.len() {
+                break;
+            }
+            let mut checksum = Xxh3::with_seed(salt);
+            checksum.update(&bytes[at..at + 28]);
+            checksum.update(&bytes[at + HEADER_LEN..next]);
+            if checksum.digest() != number(at + 28) {
+                break;
+            }
+            if payload == 0 {
+                end.mark = Some(at);
+                break;
+            }
+            end.last_record = Some(at);
+            at = next;
+        }
+        // Without a mark, the last good record may be unsynced, or be followed by a part of the next one. Then that is
+        // what may be lost: the one before has a mark, which the next one is written over.
+        if end.mark.is_none() && at < bytes.len() {
+            end.last_record = Some(at);
+        }
+        end
+    }
 }

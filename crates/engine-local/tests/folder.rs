@@ -47,7 +47,7 @@ async fn filled_folder() -> tempfile::TempDir {
 
 fn journal_path(folder: &Path) -> PathBuf {
     let entries = fs::read_dir(folder.join("store")).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.extension().is_some_and(|extension| extension == "jnl")).max().unwrap()
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "journal")).min().unwrap()
 }
 
 #[tokio::test]
@@ -65,12 +65,17 @@ async fn a_folder_in_use_is_refused_by_name() {
 #[tokio::test]
 async fn an_unknown_format_is_refused() {
     let folder = filled_folder().await;
-    fs::write(folder.path().join("FORMAT"), "tavola data folder, format 2\n").unwrap();
+    fs::write(folder.path().join("FORMAT"), "tavola data folder, format 3\n").unwrap();
     let error = open(folder.path()).err().unwrap();
     assert!(
-        matches!(&error, OpenError::FormatUnknown { found, .. } if found.ends_with("format 2")),
+        matches!(&error, OpenError::FormatUnknown { found, .. } if found.ends_with("format 3")),
         "{error}"
     );
+    fs::write(folder.path().join("FORMAT"), "tavola data folder, format 1\n").unwrap();
+    for error in [open(folder.path()).err().unwrap(), verify(folder.path()).err().unwrap()] {
+        assert!(matches!(&error, OpenError::FormatRetired { .. }), "{error}");
+        assert!(error.to_string().contains("export its data with the version that wrote it"), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -78,20 +83,61 @@ async fn a_folder_of_something_else_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("letter.txt"), "dear").unwrap();
     assert!(matches!(open(folder.path()), Err(OpenError::NotADataFolder { .. })));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     assert!(matches!(verify(&folder.path().join("none")), Err(OpenError::NotADataFolder { .. })));
     assert!(!folder.path().join("none").exists());
 }
 
+/// A start that was cut short before the store had its name, with and without the format file.
 #[tokio::test]
 async fn a_store_that_was_never_finished_is_made_anew() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("FORMAT"), "tavola data folder, format 1\n").unwrap();
-    fs::create_dir_all(folder.path().join("store/keyspaces/0")).unwrap();
-    fs::write(folder.path().join("store/0.jnl"), "").unwrap();
-    open(folder.path()).unwrap();
+    for has_format in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("store.new/meta")).unwrap();
+        fs::write(folder.path().join("store.new/1.journal"), "").unwrap();
+        if has_format {
+            fs::write(folder.path().join("FORMAT"), "tavola data folder, format 2\n").unwrap();
+        }
+        open(folder.path()).unwrap();
+        assert!(!folder.path().join("store.new").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_lost_store_is_damage_and_stays_lost() {
     let folder = filled_folder().await;
-    fs::remove_file(folder.path().join("store/version")).unwrap();
+    fs::remove_dir_all(folder.path().join("store")).unwrap();
     assert!(matches!(open(folder.path()), Err(OpenError::Damaged { .. })));
+    assert!(matches!(verify(folder.path()), Err(OpenError::Damaged { .. })));
+    assert!(!folder.path().join("store").exists());
+}
+
+#[tokio::test]
+async fn only_the_owner_may_read_a_data_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    drop(open(&folder).unwrap());
+    let mut folders = vec![folder];
+    while let Some(folder) = folders.pop() {
+        assert_eq!(
+            fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
+            0o700,
+            "{}",
+            folder.display()
+        );
+        for entry in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap()) {
+            let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+            let path = entry.path();
+            let is_ours = path.extension().is_some()
+                || ["LOCK", "FORMAT", "manifest"].iter().any(|name| path.ends_with(name));
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+            } else if is_ours {
+                assert_eq!(mode, 0o600, "{}", path.display());
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -106,13 +152,27 @@ async fn a_closed_engine_takes_no_writes_but_reads() {
 }
 
 #[tokio::test]
-async fn writes_are_refused_below_the_disk_reserve_and_reads_and_drops_go_on() {
+async fn writes_are_refused_below_the_disk_reserve_and_reads_deletes_and_drops_go_on() {
     let folder = filled_folder().await;
     let settings = LocalSettings { disk_reserve_bytes: u64::MAX, ..LocalSettings::new(folder.path()) };
     let engine = LocalEngine::open(settings, Arc::new(SystemClock)).unwrap();
     assert!(matches!(put(&engine, b"x", b"").await, Err(EngineError::Full { .. })));
     assert!(matches!(engine.create_space(SpaceId([6; 16])).await, Err(EngineError::Full { .. })));
     assert_eq!(rows(&engine).await.len(), 100);
+    let delete = |found: &[Option<_>], body: Option<Bytes>| {
+        assert!(found[0].is_some());
+        let put = body.map(|body| Change::Put { place: 1, body });
+        Decision::Apply([Change::Delete { place: 0 }].into_iter().chain(put).collect())
+    };
+    let (small, large) = (Bytes::from(vec![1; 400]), Bytes::from(vec![1; 1000]));
+    let transact = async |row: u8, body: Option<Bytes>| {
+        let mut decide = |_, found: &[_]| delete(found, body.clone());
+        engine.transact(SPACE, b"p", &[&[row], b"note"], &mut decide).await
+    };
+    transact(1, None).await.unwrap();
+    transact(2, Some(small)).await.unwrap();
+    assert!(matches!(transact(3, Some(large)).await, Err(EngineError::Full { .. })));
+    assert_eq!(rows(&engine).await.len(), 99);
     engine.drop_space(SPACE).await.unwrap();
     assert!(matches!(engine.get(SPACE, b"p", b"x").await, Err(EngineError::SpaceMissing { .. })));
 }
@@ -192,9 +252,9 @@ async fn a_journal_spoilt_in_the_middle_is_refused() {
     let path = journal_path(folder.path());
     let mut journal = fs::File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
-    journal.seek(SeekFrom::Start(3000)).unwrap();
+    journal.seek(SeekFrom::Start(4096 + 3000)).unwrap();
     journal.read_exact(&mut byte).unwrap();
-    journal.seek(SeekFrom::Start(3000)).unwrap();
+    journal.seek(SeekFrom::Start(4096 + 3000)).unwrap();
     journal.write_all(&[byte[0] ^ 1]).unwrap();
     assert!(matches!(open(folder.path()), Err(OpenError::Damaged { .. })));
     assert!(matches!(verify(folder.path()), Err(OpenError::Damaged { .. })));
@@ -204,12 +264,11 @@ async fn a_journal_spoilt_in_the_middle_is_refused() {
 #[tokio::test]
 async fn after_the_store_has_failed_writes_are_refused_and_reads_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = LocalSettings { memtable_bytes: 1 << 20, ..LocalSettings::new(folder.path()) };
-    let engine = LocalEngine::open(settings, Arc::new(SystemClock)).unwrap();
+    let engine = LocalEngine::open(small_memtables(folder.path()), Arc::new(SystemClock)).unwrap();
     engine.create_space(SPACE).await.unwrap();
     put(&engine, b"first", b"body").await.unwrap();
-    for entry in fs::read_dir(folder.path().join("store/keyspaces")).unwrap() {
-        fs::remove_dir_all(entry.unwrap().path().join("tables")).unwrap();
+    for tree in 1..=4 {
+        fs::remove_dir_all(folder.path().join(format!("store/rows-{tree}/tables"))).unwrap();
     }
     let mut written = 0u32;
     let error = loop {
@@ -231,27 +290,21 @@ async fn after_the_store_has_failed_writes_are_refused_and_reads_go_on() {
 #[tokio::test]
 async fn a_spoilt_table_file_is_damage_to_reads_scans_and_verify() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = LocalSettings { memtable_bytes: 1 << 20, ..LocalSettings::new(folder.path()) };
-    let engine = LocalEngine::open(settings, Arc::new(SystemClock)).unwrap();
+    let engine = LocalEngine::open(small_memtables(folder.path()), Arc::new(SystemClock)).unwrap();
     engine.create_space(SPACE).await.unwrap();
     for number in 0..40u32 {
         put(&engine, &number.to_be_bytes(), &[7; 100_000]).await.unwrap();
     }
-    drop(engine);
-    // Written out in the background; closing does not wait for all of it, opening goes on with it.
-    let engine = open(folder.path()).unwrap();
-    let keyspaces = folder.path().join("store/keyspaces");
-    while largest_table(&keyspaces).is_none() {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    drop(engine);
-    let table = largest_table(&keyspaces).unwrap();
+    // A backup has no rows in journals.
+    let backup = folder.path().join("backup");
+    engine.backup(&backup).await.unwrap();
+    let table = largest_table(&backup.join("store")).unwrap();
     let file = fs::File::options().write(true).open(table).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &[0x55; 8], 50_000).unwrap();
 
-    let report = verify(folder.path()).unwrap();
+    let report = verify(&backup).unwrap();
     assert!(!report.is_clean());
-    let engine = open(folder.path()).unwrap();
+    let engine = open(&backup).unwrap();
     let scanned = engine.scan(SPACE, &ScanRange::all(), &mut |_| std::ops::ControlFlow::Continue(())).await;
     assert!(matches!(scanned, Err(EngineError::Damaged { .. })), "{scanned:?}");
     let mut damaged = 0;
@@ -265,13 +318,17 @@ async fn a_spoilt_table_file_is_damage_to_reads_scans_and_verify() {
     assert!(damaged > 0);
 }
 
-fn largest_table(keyspaces: &Path) -> Option<PathBuf> {
-    let tables = fs::read_dir(keyspaces).unwrap().map(|entry| entry.unwrap().path().join("tables"));
+fn small_memtables(folder: &Path) -> LocalSettings {
+    LocalSettings { memtable_bytes: 1 << 20, ..LocalSettings::new(folder) }
+}
+
+fn largest_table(store: &Path) -> Option<PathBuf> {
+    let tables = (1..=4).map(|tree| store.join(format!("rows-{tree}/tables")));
     let files = tables.flat_map(|tables| fs::read_dir(tables).unwrap()).map(|entry| entry.unwrap().path());
     files.filter(|path| fs::metadata(path).is_ok_and(|data| data.len() > 500_000)).max()
 }
 
-/// The store's catalog of keyspaces once forgot a keyspace that got the number of a dropped one after a restart.
+/// The store below this one once forgot a space that got the number of a dropped one after a restart.
 #[tokio::test]
 async fn a_space_made_after_drops_and_a_restart_survives_the_next_restart() {
     let folder = tempfile::tempdir().unwrap();

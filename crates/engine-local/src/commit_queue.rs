@@ -8,9 +8,10 @@ use tavola_engine::{EngineError, SpaceId};
 use tavola_model::DateTime;
 use tokio::sync::oneshot;
 
-use crate::overlay::{PENDING_PREFIX_LEN, StripeIndex};
+use crate::catalog::Space;
+use crate::overlay::StripeIndex;
 use crate::settings::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, WAITING_BYTES_MAX, WAITING_WRITES_MAX};
-use crate::store::Space;
+use crate::snapshot::Snapshot;
 
 /// Where the outcome of a task goes. Nobody may be listening any more.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, EngineError>>;
@@ -27,6 +28,10 @@ pub(crate) enum Task {
     DropSpace(SpaceId, Answer<()>),
     /// Take a snapshot of all spaces.
     Snapshot(Answer<SpacesSnapshot>),
+    /// Seal the active memtable of a tree.
+    Seal(usize, Answer<()>),
+    /// Forget dropped spaces of which no row is left.
+    ForgetDropped(Vec<u64>, Answer<()>),
 }
 
 /// The changes of one `transact`.
@@ -40,26 +45,27 @@ pub(crate) struct Write {
 
 /// A row and its new stored value; no value deletes it.
 pub(crate) struct RowChange {
-    pub(crate) pending_key: Bytes,
+    /// The slot of its space, then its stored key.
+    pub(crate) key: Bytes,
     pub(crate) value: Option<Bytes>,
-}
-
-impl RowChange {
-    pub(crate) fn stored_key(&self) -> Bytes {
-        self.pending_key.slice(PENDING_PREFIX_LEN..)
-    }
 }
 
 /// All spaces as of one moment.
 pub(crate) struct SpacesSnapshot {
-    pub(crate) snapshot: fjall::Snapshot,
     pub(crate) spaces: Vec<Arc<Space>>,
+    /// The rows of each tree. They hold on to their files, so a space that is dropped meanwhile is still whole.
+    pub(crate) rows: Vec<TreeRows>,
     pub(crate) last_tick: DateTime,
+    /// Keeps versions of rows that have been replaced since.
+    pub(crate) _snapshot: Snapshot,
 }
+
+/// The rows of a tree, in order.
+pub(crate) type TreeRows = Box<dyn DoubleEndedIterator<Item = lsm_tree::IterGuardImpl> + Send>;
 
 /// The queue.
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct CommitQueue {
     state: Mutex<State>,
     arrived: Condvar,
 }
@@ -72,7 +78,7 @@ struct State {
     closed: Option<&'static str>,
 }
 
-impl Queue {
+impl CommitQueue {
     /// `Ok` if there is room for a write. Asked before a write is decided; what is decided is always taken.
     pub(crate) fn admit(&self) -> Result<(), EngineError> {
         let state = self.lock();
@@ -155,9 +161,11 @@ impl Task {
         // Whoever asked may have gone; then nobody needs the answer.
         match self {
             Task::Write(write) => drop(write.answer.send(Err(error))),
-            Task::Barrier(answer) | Task::CreateSpace(_, answer) | Task::DropSpace(_, answer) => {
-                drop(answer.send(Err(error)));
-            }
+            Task::Barrier(answer)
+            | Task::CreateSpace(_, answer)
+            | Task::DropSpace(_, answer)
+            | Task::Seal(_, answer)
+            | Task::ForgetDropped(_, answer) => drop(answer.send(Err(error))),
             Task::Snapshot(answer) => drop(answer.send(Err(error))),
         }
     }
@@ -165,15 +173,19 @@ impl Task {
     fn bytes(&self) -> usize {
         match self {
             Task::Write(write) => write.bytes(),
-            Task::Barrier(_) | Task::CreateSpace(..) | Task::DropSpace(..) | Task::Snapshot(_) => 0,
+            Task::Barrier(_)
+            | Task::CreateSpace(..)
+            | Task::DropSpace(..)
+            | Task::Snapshot(_)
+            | Task::Seal(..)
+            | Task::ForgetDropped(..) => 0,
         }
     }
 }
 
 impl Write {
     pub(crate) fn bytes(&self) -> usize {
-        let bytes_of =
-            |change: &RowChange| change.pending_key.len() + change.value.as_ref().map_or(0, Bytes::len);
+        let bytes_of = |change: &RowChange| change.key.len() + change.value.as_ref().map_or(0, Bytes::len);
         self.changes.iter().map(bytes_of).sum()
     }
 }

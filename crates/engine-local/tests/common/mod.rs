@@ -1,0 +1,155 @@
+//! What several tests of the engine use: rows, folders and their sizes.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::fs::{SeekFrom, seek};
+use tavola_engine::{Change, Decision, Engine, EngineError, ScanRange, SpaceId};
+use tavola_engine_local::{LocalEngine, LocalSettings, OpenError};
+use tavola_system::SystemClock;
+
+/// Small memtables, so that little data makes flushes and compaction.
+pub fn small(folder: &Path) -> LocalSettings {
+    LocalSettings { memtable_bytes: 64 << 10, ..LocalSettings::new(folder) }
+}
+
+pub fn open(settings: LocalSettings) -> Result<Arc<LocalEngine>, OpenError> {
+    LocalEngine::open(settings, Arc::new(SystemClock))
+}
+
+pub fn space(number: u64) -> SpaceId {
+    let mut id = [0x77; 16];
+    id[8..].copy_from_slice(&number.to_be_bytes());
+    SpaceId(id)
+}
+
+/// Writes one row, or deletes it.
+pub async fn put(
+    engine: &LocalEngine,
+    space: SpaceId,
+    row: &[u8],
+    body: Option<&[u8]>,
+) -> Result<(), EngineError> {
+    let body = body.map(Bytes::copy_from_slice);
+    let mut decide = |_, _: &[_]| {
+        Decision::Apply(vec![match &body {
+            Some(body) => Change::Put { place: 0, body: body.clone() },
+            None => Change::Delete { place: 0 },
+        }])
+    };
+    engine.transact(space, b"p", &[row], &mut decide).await.map(|_| ())
+}
+
+/// All rows of a space.
+pub async fn rows(engine: &LocalEngine, space: SpaceId) -> Result<BTreeMap<Vec<u8>, Bytes>, EngineError> {
+    let mut rows = BTreeMap::new();
+    let mut visit = |row: tavola_engine::ScannedRow<'_>| {
+        rows.insert(row.row.to_vec(), row.body);
+        ControlFlow::Continue(())
+    };
+    engine.scan(space, &ScanRange::all(), &mut visit).await?;
+    Ok(rows)
+}
+
+/// All files below a folder.
+pub fn files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries.filter_map(Result::ok) {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(_) => found.push(entry.path()),
+                Err(_) => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Bytes that the files of a folder take on the disk.
+pub fn disk_bytes(root: &Path) -> u64 {
+    files(root).iter().filter_map(|path| fs::metadata(path).ok()).map(|data| data.blocks() * 512).sum()
+}
+
+/// Copies a folder; files with holes keep them.
+pub fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            copy_sparse(&entry.path(), &target);
+        }
+    }
+}
+
+fn copy_sparse(from: &Path, to: &Path) {
+    let source = Sparse::read(from);
+    let file = fs::File::create(to).unwrap();
+    source.parts.iter().for_each(|(at, bytes)| file.write_all_at(bytes, *at).unwrap());
+    file.set_len(source.length).unwrap();
+}
+
+/// What a file holds, without its holes: a journal is mostly one.
+#[derive(PartialEq, Eq)]
+pub struct Sparse {
+    pub length: u64,
+    pub parts: Vec<(u64, Vec<u8>)>,
+}
+
+impl Sparse {
+    pub fn read(path: &Path) -> Self {
+        let Ok(file) = fs::File::open(path) else { return Self { length: 0, parts: Vec::new() } };
+        let length = file.metadata().unwrap().len();
+        let mut parts = Vec::new();
+        let mut at = 0;
+        while let Ok(start) = seek(&file, SeekFrom::Data(at)) {
+            let end = seek(&file, SeekFrom::Hole(start)).unwrap();
+            let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
+            file.read_exact_at(&mut bytes, start).unwrap();
+            parts.push((start, bytes));
+            at = end;
+        }
+        Self { length, parts }
+    }
+
+    /// The bytes up to the zeros at their end.
+    pub fn content(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (at, part) in &self.parts {
+            bytes.resize(usize::try_from(*at).unwrap(), 0);
+            bytes.extend_from_slice(part);
+        }
+        let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        bytes.truncate(length);
+        bytes
+    }
+}
+
+/// Chance that is the same in every run.
+pub struct Chance(pub u64);
+
+impl Chance {
+    pub fn draw(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.draw() % end
+    }
+}
