@@ -58,7 +58,7 @@ impl EngineFloor {
                 let bodies = numbers.map(|row| entities.stored(row)).collect::<Result<Vec<_>, _>>()?;
                 let mut decide = |_, _: &[_]| {
                     let puts = bodies.iter().cloned().enumerate();
-                    Decision::Apply(puts.map(|(place, body)| Change::Put { place, body }).collect())
+                    Decision::Apply(puts.map(|(place, body)| Change::Put { index: place, body }).collect())
                 };
                 engine.transact(SPACE, partition_key(first).as_bytes(), &keys, &mut decide).await?;
             }
@@ -194,7 +194,7 @@ impl Writer {
                 Spread::Hot => "hot".to_owned(),
             };
             let row = format!("r{number:012}");
-            let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+            let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
             let begun = Instant::now();
             self.engine.transact(SPACE, partition.as_bytes(), &[row.as_bytes()], &mut decide).await?;
             latency.saturating_record(u64::try_from(begun.elapsed().as_micros())?);

@@ -1,7 +1,7 @@
 //! Trying again, and committing a batch whose outcome may be unclear.
 //!
 //! A batch is conditioned on the tick that was read and changes it, so it can be kept only once however often it is
-//! sent. After a failure the head tells what became of it, see [`Head::fate_of`]; while nothing has, it is sent
+//! sent. After a failure the head tells what became of it, see [`Head::outcome_of`]; while nothing has, it is sent
 //! again. Only if the cluster cannot be asked, or has written much since, is the outcome unknown.
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tavola_engine::{Cause, StoredRow};
 
 use crate::engine::Core;
-use crate::head::{Attempt, Fate, Head};
+use crate::head::{Attempt, AttemptOutcome, Head};
 use crate::settings::{BACKOFF_MAX, BACKOFF_MIN, CALL_TIME_MAX};
 use crate::store::{Applied, HeadLife, Partition, RowChange, Trouble};
 
@@ -82,11 +82,11 @@ impl Core {
             };
             if is_unclear {
                 match self.read_rows(partition, &[], patience).await {
-                    Ok((head, _)) => match head.fate_of(commit.attempt, before.tick) {
-                        Fate::Kept => return Committed::Kept,
-                        Fate::Lost => return Committed::Lost,
-                        Fate::Untold => return Committed::Unknown(cause),
-                        Fate::Open => {}
+                    Ok((head, _)) => match head.outcome_of(commit.attempt, before.tick) {
+                        AttemptOutcome::Kept => return Committed::Kept,
+                        AttemptOutcome::Lost => return Committed::Lost,
+                        AttemptOutcome::Unknown => return Committed::Unknown(cause),
+                        AttemptOutcome::Open => {}
                     },
                     Err(trouble) => return Committed::Unknown(trouble.into_cause()),
                 }

@@ -44,14 +44,14 @@ pub(crate) enum Listing {
 
 /// What became of an attempt, as far as a head tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum AttemptOutcome {
     Kept,
     /// It was not kept and never will be: the head has moved on without it.
     Lost,
     /// It is not kept yet. Nothing else is either, so it can be sent again.
     Open,
     /// Too much was written since.
-    Untold,
+    Unknown,
 }
 
 impl Head {
@@ -72,19 +72,19 @@ impl Head {
     }
 
     /// What became of an attempt that was conditioned on `before`.
-    pub fn fate_of(&self, attempt: Attempt, before: Option<u64>) -> Fate {
+    pub fn outcome_of(&self, attempt: Attempt, before: Option<u64>) -> AttemptOutcome {
         if self.recent.contains(&attempt) {
-            return Fate::Kept;
+            return AttemptOutcome::Kept;
         }
         if self.tick == before {
-            return Fate::Open;
+            return AttemptOutcome::Open;
         }
         // The list has no gaps, so if it reaches back to the condition, what followed that is in it.
         let reaches_back = match before {
             Some(before) => self.recent.first().is_some_and(|first| first.tick <= before),
             None => self.recent.len() < RECENT_MAX && self.reaches_to_the_start(attempt),
         };
-        if reaches_back { Fate::Lost } else { Fate::Untold }
+        if reaches_back { AttemptOutcome::Lost } else { AttemptOutcome::Unknown }
     }
 
     /// Whether nothing that followed the very first write can have been forgotten: none is old enough.
@@ -126,21 +126,21 @@ mod tests {
     #[test]
     fn a_head_knows_its_last_attempts_and_those_that_lost_against_them() {
         let head = head_after([10, 20, 30]);
-        assert_eq!(head.fate_of(attempt(20), Some(10)), Fate::Kept);
-        assert_eq!(head.fate_of(attempt(25), Some(20)), Fate::Lost);
-        assert_eq!(head.fate_of(attempt(40), Some(30)), Fate::Open);
-        assert_eq!(head.fate_of(Attempt { tick: 20, id: 1 }, Some(10)), Fate::Lost);
-        assert_eq!(head.fate_of(attempt(15), None), Fate::Lost);
-        assert_eq!(Head::default().fate_of(attempt(15), None), Fate::Open);
+        assert_eq!(head.outcome_of(attempt(20), Some(10)), AttemptOutcome::Kept);
+        assert_eq!(head.outcome_of(attempt(25), Some(20)), AttemptOutcome::Lost);
+        assert_eq!(head.outcome_of(attempt(40), Some(30)), AttemptOutcome::Open);
+        assert_eq!(head.outcome_of(Attempt { tick: 20, id: 1 }, Some(10)), AttemptOutcome::Lost);
+        assert_eq!(head.outcome_of(attempt(15), None), AttemptOutcome::Lost);
+        assert_eq!(Head::default().outcome_of(attempt(15), None), AttemptOutcome::Open);
     }
 
     #[test]
     fn a_head_that_has_moved_far_on_does_not_guess() {
         let head = head_after(1..200);
         assert_eq!(head.recent.len(), RECENT_MAX);
-        assert_eq!(head.fate_of(attempt(100), Some(99)), Fate::Untold);
-        assert_eq!(head.fate_of(Attempt { tick: 150, id: 0 }, Some(149)), Fate::Lost);
-        assert_eq!(head.fate_of(attempt(1), None), Fate::Untold);
+        assert_eq!(head.outcome_of(attempt(100), Some(99)), AttemptOutcome::Unknown);
+        assert_eq!(head.outcome_of(Attempt { tick: 150, id: 0 }, Some(149)), AttemptOutcome::Lost);
+        assert_eq!(head.outcome_of(attempt(1), None), AttemptOutcome::Unknown);
     }
 
     #[test]
@@ -148,8 +148,8 @@ mod tests {
         let late = 10 * RECENT_TICKS_MAX;
         let head = head_after([1, 2, late]);
         assert_eq!(head.recent, [attempt(2), attempt(late)]);
-        assert_eq!(head.fate_of(attempt(3), Some(2)), Fate::Lost);
-        assert_eq!(head.fate_of(attempt(3), None), Fate::Untold);
+        assert_eq!(head.outcome_of(attempt(3), Some(2)), AttemptOutcome::Lost);
+        assert_eq!(head.outcome_of(attempt(3), None), AttemptOutcome::Unknown);
     }
 
     #[test]

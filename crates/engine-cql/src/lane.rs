@@ -28,7 +28,7 @@ use crate::settings::{
     ROUND_READ_ROWS_MAX, ROUND_ROWS_MAX, ROUND_TRANSACTIONS_MAX, WAITING_TRANSACTIONS_MAX,
 };
 use crate::store::{HeadLife, Partition, Trouble};
-use crate::view::{Decided, View};
+use crate::view::{LaneDecision, View};
 
 /// The lanes that are in use.
 #[derive(Default)]
@@ -48,7 +48,7 @@ struct Writer {
 
 /// What a lane tells a writer.
 enum Turn {
-    Decide { view: Arc<Mutex<View>>, decided: oneshot::Sender<Decided> },
+    Decide { view: Arc<Mutex<View>>, decided: oneshot::Sender<LaneDecision> },
     End(Ending),
 }
 
@@ -79,7 +79,7 @@ impl Core {
         self: &Arc<Self>,
         partition: Partition,
         keys: Arc<[Bytes]>,
-        choose: &mut (dyn FnMut(&mut View) -> Decided + Send),
+        choose: &mut (dyn FnMut(&mut View) -> LaneDecision + Send),
     ) -> Result<Transacted, EngineError> {
         self.counters.transactions.add(1);
         let (turns, mut turn) = mpsc::unbounded_channel();
@@ -93,16 +93,16 @@ impl Core {
                     // The lane waits for this as long as it runs.
                     let _ = decided.send(made);
                     match made {
-                        Decided::Looked(transacted) => return Ok(transacted),
-                        Decided::TooLarge(bytes) => {
+                        LaneDecision::Read(transacted) => return Ok(transacted),
+                        LaneDecision::TooLarge(bytes) => {
                             let bytes_max = self.transaction_bytes_max;
                             return Err(EngineError::TooLarge { bytes, bytes_max });
                         }
-                        Decided::Outdated => {
+                        LaneDecision::Outdated => {
                             let cause = "a row that would be replaced was written since";
                             return Err(EngineError::Failed { cause: cause.into() });
                         }
-                        Decided::Wrote(_) | Decided::LookedAtChanges(_) => {}
+                        LaneDecision::Wrote(_) | LaneDecision::ReadPending(_) => {}
                     }
                 }
                 Turn::End(ending) => return self.end(ending, last),
@@ -111,11 +111,11 @@ impl Core {
         Err(EngineError::OutcomeUnknown { cause: "the writer of the partition stopped".into() })
     }
 
-    fn end(&self, ending: Ending, last: Option<Decided>) -> Result<Transacted, EngineError> {
+    fn end(&self, ending: Ending, last: Option<LaneDecision>) -> Result<Transacted, EngineError> {
         match (ending, last) {
-            (Ending::Kept, Some(Decided::Wrote(version))) => Ok(Transacted::Applied(version)),
-            (Ending::Kept, Some(Decided::LookedAtChanges(transacted))) => Ok(transacted),
-            (Ending::Unknown(cause), Some(Decided::Wrote(_))) => {
+            (Ending::Kept, Some(LaneDecision::Wrote(version))) => Ok(Transacted::Applied(version)),
+            (Ending::Kept, Some(LaneDecision::ReadPending(transacted))) => Ok(transacted),
+            (Ending::Unknown(cause), Some(LaneDecision::Wrote(_))) => {
                 self.counters.unknown_outcomes.add(1);
                 Err(EngineError::OutcomeUnknown { cause: cause.into() })
             }

@@ -163,7 +163,7 @@ impl Core {
         let keys: Arc<[Bytes]> = [living_key(space)].into();
         let mut decide = |_, found: &[Option<StoredRow>]| match found[0] {
             Some(_) => Decision::Refuse,
-            None => Decision::Apply(vec![Change::Put { place: 0, body: Bytes::copy_from_slice(&stored) }]),
+            None => Decision::Apply(vec![Change::Put { index: 0, body: Bytes::copy_from_slice(&stored) }]),
         };
         self.transact(bucket_partition(bucket_of(space)), keys, &mut decide).await.map(|_| ())
     }
@@ -179,8 +179,8 @@ impl Core {
             let keys: Arc<[Bytes]> = [living_key(space), dropped_key(&stored)].into();
             let mut decide = |_, found: &[Option<StoredRow>]| match &found[0] {
                 Some(row) if row.body[..] == stored => Decision::Apply(vec![
-                    Change::Delete { place: 0 },
-                    Change::Put { place: 1, body: Bytes::copy_from_slice(&now.ticks().to_be_bytes()) },
+                    Change::Delete { index: 0 },
+                    Change::Put { index: 1, body: Bytes::copy_from_slice(&now.ticks().to_be_bytes()) },
                 ]),
                 _ => Decision::Refuse,
             };
@@ -215,7 +215,7 @@ impl Core {
     /// Takes a space off the list of those whose rows are to be removed.
     pub async fn forget_dropped(self: &Arc<Self>, dropped: &Dropped) -> Result<(), EngineError> {
         let keys: Arc<[Bytes]> = [dropped_key(&dropped.stored)].into();
-        let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Delete { place: 0 }]);
+        let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Delete { index: 0 }]);
         self.transact(bucket_partition(dropped.bucket), keys, &mut decide).await.map(|_| ())
     }
 

@@ -30,13 +30,13 @@ struct Slot {
 
 /// What one transaction came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decided {
+pub(crate) enum LaneDecision {
     /// It has changed rows.
     Wrote(DateTime),
     /// It changes nothing, and its answer rests on changes that are not kept yet.
-    LookedAtChanges(Transacted),
+    ReadPending(Transacted),
     /// It changes nothing, and its answer rests on what was read.
-    Looked(Transacted),
+    Read(Transacted),
     /// It would write more than the cluster takes.
     TooLarge(usize),
     /// It would replace a row that was written after what it brings.
@@ -52,7 +52,7 @@ impl View {
 
     /// Lets one transaction choose and keeps its changes here. All in one go, so that a caller that goes away has
     /// either chosen or not.
-    pub fn decide(&mut self, now: DateTime, keys: &[Bytes], decide: &mut Decide<'_>) -> Decided {
+    pub fn decide(&mut self, now: DateTime, keys: &[Bytes], decide: &mut Decide<'_>) -> LaneDecision {
         let tick = now.ticks().max(self.last_tick + 1);
         let version = DateTime::from_ticks(tick).expect("the clock is not at the end of year 9999");
         let slots = keys.iter().map(|key| self.rows.get(key));
@@ -63,30 +63,30 @@ impl View {
             Decision::Refuse => (Transacted::Refused, Vec::new()),
         };
         if changes.is_empty() {
-            let looked = if saw_changes { Decided::LookedAtChanges } else { Decided::Looked };
+            let looked = if saw_changes { LaneDecision::ReadPending } else { LaneDecision::Read };
             return looked(transacted);
         }
         let bytes = changes.iter().map(|change| bytes_of(change, keys)).sum();
         if bytes > self.transaction_bytes_max {
-            return Decided::TooLarge(bytes);
+            return LaneDecision::TooLarge(bytes);
         }
         for change in changes {
             let (place, row) = match change {
-                Change::Put { place, body } => (place, Some(StoredRow { version, body })),
-                Change::Delete { place } => (place, None),
+                Change::Put { index: place, body } => (place, Some(StoredRow { version, body })),
+                Change::Delete { index: place } => (place, None),
             };
             self.rows.insert(keys[place].clone(), Slot { row, is_changed: true });
         }
         self.last_tick = tick;
         self.bytes += bytes;
-        Decided::Wrote(version)
+        LaneDecision::Wrote(version)
     }
 
     /// Keeps rows with the versions they have, as far as they are not there as they are; all of them or none.
-    pub fn load(&mut self, tick: DateTime, keys: &[Bytes], rows: &[LoadedRow]) -> Decided {
+    pub fn load(&mut self, tick: DateTime, keys: &[Bytes], rows: &[LoadedRow]) -> LaneDecision {
         let bytes = keys.iter().zip(rows).map(|(key, row)| key.len() + row.stored.body.len()).sum();
         if bytes > self.transaction_bytes_max {
-            return Decided::TooLarge(bytes);
+            return LaneDecision::TooLarge(bytes);
         }
         assert!(
             rows.iter().all(|LoadedRow { stored, .. }| stored.version <= tick),
@@ -96,7 +96,7 @@ impl View {
         // left and goes on much later must not undo that write.
         let mut found = keys.iter().filter_map(|key| self.rows.get(key)?.row.as_ref());
         if found.any(|row| row.version > tick) {
-            return Decided::Outdated;
+            return LaneDecision::Outdated;
         }
         // A head below the tick would give versions that the other store has given, so it is raised in any case.
         let is_raised = self.last_tick < tick.ticks();
@@ -113,12 +113,12 @@ impl View {
             }
         }
         if !has_changed {
-            let looked = if saw_changes { Decided::LookedAtChanges } else { Decided::Looked };
+            let looked = if saw_changes { LaneDecision::ReadPending } else { LaneDecision::Read };
             return looked(Transacted::Applied(tick));
         }
         self.last_tick = tick.ticks().max(self.last_tick + 1);
         self.bytes += bytes;
-        Decided::Wrote(tick)
+        LaneDecision::Wrote(tick)
     }
 
     /// Bytes of the largest row, as it was read or as it becomes.
@@ -137,8 +137,8 @@ impl View {
 
 fn bytes_of(change: &Change, keys: &[Bytes]) -> usize {
     match change {
-        Change::Put { place, body } => keys[*place].len() + body.len(),
-        Change::Delete { place } => keys[*place].len(),
+        Change::Put { index: place, body } => keys[*place].len() + body.len(),
+        Change::Delete { index: place } => keys[*place].len(),
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn put(body: &'static str) -> impl FnMut(DateTime, &[Option<StoredRow>]) -> Decision + Send {
-        move |_, _| Decision::Apply(vec![Change::Put { place: 0, body: Bytes::from(body) }])
+        move |_, _| Decision::Apply(vec![Change::Put { index: 0, body: Bytes::from(body) }])
     }
 
     fn view() -> View {
@@ -166,15 +166,15 @@ mod tests {
     #[test]
     fn each_transaction_sees_what_those_before_it_did_and_gets_a_later_version() {
         let (mut view, keys) = (view(), [Bytes::from("a")]);
-        assert_eq!(view.decide(at(50), &keys, &mut put("one")), Decided::Wrote(at(101)));
+        assert_eq!(view.decide(at(50), &keys, &mut put("one")), LaneDecision::Wrote(at(101)));
         let mut seen = None;
         let mut look = |_, found: &[Option<StoredRow>]| {
             seen = found[0].clone();
             Decision::Refuse
         };
-        assert_eq!(view.decide(at(50), &keys, &mut look), Decided::LookedAtChanges(Transacted::Refused));
+        assert_eq!(view.decide(at(50), &keys, &mut look), LaneDecision::ReadPending(Transacted::Refused));
         assert_eq!(seen, Some(StoredRow { version: at(101), body: Bytes::from("one") }));
-        assert_eq!(view.decide(at(200), &keys, &mut put("two")), Decided::Wrote(at(200)));
+        assert_eq!(view.decide(at(200), &keys, &mut put("two")), LaneDecision::Wrote(at(200)));
         let (tick, changes) = view.changes().unwrap();
         assert_eq!((tick, changes.len()), (200, 1));
         assert_eq!(changes[0].1.unwrap().body, "two");
@@ -188,13 +188,13 @@ mod tests {
             stored: StoredRow { version: at(version), body: Bytes::from("loaded") },
         };
         let rows = [loaded(30), loaded(500)];
-        assert_eq!(view.load(at(600), &keys, &rows), Decided::Wrote(at(600)));
+        assert_eq!(view.load(at(600), &keys, &rows), LaneDecision::Wrote(at(600)));
         let (tick, changes) = view.changes().unwrap();
         let versions: Vec<_> = changes.iter().map(|(_, row)| row.unwrap().version).collect();
         assert_eq!((tick, versions), (600, vec![at(30), at(500)]));
-        let again = Decided::LookedAtChanges(Transacted::Applied(at(600)));
+        let again = LaneDecision::ReadPending(Transacted::Applied(at(600)));
         assert_eq!(view.load(at(600), &keys, &rows), again);
-        assert_eq!(view.decide(at(50), &keys, &mut put("later")), Decided::Wrote(at(601)));
+        assert_eq!(view.decide(at(50), &keys, &mut put("later")), LaneDecision::Wrote(at(601)));
     }
 
     #[test]
@@ -202,9 +202,9 @@ mod tests {
         let (mut view, keys) = (view(), [Bytes::from("b"), Bytes::from("a")]);
         let stored = StoredRow { version: at(99), body: Bytes::from("loaded") };
         let rows = [(); 2].map(|()| LoadedRow { row: Bytes::new(), stored: stored.clone() });
-        assert_eq!(view.load(at(99), &keys, &rows), Decided::Outdated);
+        assert_eq!(view.load(at(99), &keys, &rows), LaneDecision::Outdated);
         assert!(view.changes().is_none());
-        assert_eq!(view.load(at(100), &keys, &rows), Decided::Wrote(at(100)));
+        assert_eq!(view.load(at(100), &keys, &rows), LaneDecision::Wrote(at(100)));
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
     fn what_changes_nothing_leaves_nothing_to_commit() {
         let (mut view, keys) = (view(), [Bytes::from("a")]);
         let decided = view.decide(at(500), &keys, &mut |_, _| Decision::Apply(vec![]));
-        assert_eq!(decided, Decided::Looked(Transacted::Applied(at(500))));
+        assert_eq!(decided, LaneDecision::Read(Transacted::Applied(at(500))));
         assert!(view.changes().is_none());
     }
 
@@ -231,8 +231,11 @@ mod tests {
     fn a_transaction_that_is_too_large_changes_nothing() {
         let (mut view, keys) = (view(), [Bytes::from("a")]);
         let body = Bytes::from(vec![0; TRANSACTION_BYTES_MAX]);
-        let mut large = |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
-        assert_eq!(view.decide(at(500), &keys, &mut large), Decided::TooLarge(TRANSACTION_BYTES_MAX + 1));
+        let mut large = |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
+        assert_eq!(
+            view.decide(at(500), &keys, &mut large),
+            LaneDecision::TooLarge(TRANSACTION_BYTES_MAX + 1)
+        );
         assert!(view.changes().is_none());
     }
 }

@@ -50,7 +50,7 @@ fn chosen(settings: &CqlSettings) -> ClusterSettings {
 
 async fn put(engine: &CqlEngine, partition: &[u8], row: &[u8], body: &str) -> Result<DateTime, EngineError> {
     let body = Bytes::copy_from_slice(body.as_bytes());
-    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
     match engine.transact(SPACE, partition, &[row], &mut decide).await? {
         Transacted::Applied(version) => Ok(version),
         Transacted::Refused => panic!("a put does not refuse"),
@@ -58,7 +58,7 @@ async fn put(engine: &CqlEngine, partition: &[u8], row: &[u8], body: &str) -> Re
 }
 
 async fn delete(engine: &CqlEngine, partition: &[u8], row: &[u8]) {
-    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Delete { place: 0 }]);
+    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Delete { index: 0 }]);
     engine.transact(SPACE, partition, &[row], &mut decide).await.unwrap();
 }
 
@@ -110,7 +110,7 @@ async fn servers_that_write_to_one_partition_lose_nothing() {
                     let mut add = |_, found: &[Option<StoredRow>]| {
                         let sum = number(found[0].as_ref()) + 1;
                         let body = Bytes::copy_from_slice(&sum.to_be_bytes());
-                        Decision::Apply(vec![Change::Put { place: 0, body }])
+                        Decision::Apply(vec![Change::Put { index: 0, body }])
                     };
                     server.transact(SPACE, b"p", &[b"sum"], &mut add).await.unwrap();
                 }
@@ -281,7 +281,7 @@ async fn a_scan_of_a_partition_that_is_written_all_the_time_is_one_snapshot() {
     let is_done = Arc::new(AtomicBool::new(false));
     let (done, writer) = (is_done.clone(), servers[0].clone());
     let write_both = async move || {
-        let put = |place| Change::Put { place, body: Bytes::from("body") };
+        let put = |place| Change::Put { index: place, body: Bytes::from("body") };
         let mut both = |_, _: &[_]| Decision::Apply(vec![put(0), put(1)]);
         writer.transact(SPACE, b"p", &[&[0], &[ROWS - 1]], &mut both).await.unwrap();
     };
@@ -335,7 +335,7 @@ async fn a_transaction_is_kept_up_to_what_the_nodes_take_and_refused_above() {
     // The key of a row has a byte more in the tables.
     for (row_bytes, is_kept) in [(bytes_max / 12 - 2, true), (bytes_max / 12 - 1, false)] {
         let body = Bytes::from(vec![u8::from(is_kept); row_bytes]);
-        let put = |place| Change::Put { place, body: body.clone() };
+        let put = |place| Change::Put { index: place, body: body.clone() };
         let mut decide = |_, _: &[_]| Decision::Apply((0..12).map(put).collect());
         match server.transact(SPACE, b"p", &rows, &mut decide).await {
             Ok(Transacted::Applied(_)) => assert!(is_kept),
@@ -365,7 +365,7 @@ async fn servers_that_write_to_many_large_rows_of_one_partition_lose_nothing() {
                     let mut add = |_, found: &[Option<StoredRow>]| {
                         let sum = found[0].as_ref().map_or(0, |row| row.body[0]) + 1;
                         let body = Bytes::from(vec![sum; ROW_BYTES]);
-                        Decision::Apply(vec![Change::Put { place: 0, body }])
+                        Decision::Apply(vec![Change::Put { index: 0, body }])
                     };
                     server.transact(SPACE, b"p", &[&[task / 2]], &mut add).await.unwrap();
                 }
@@ -392,7 +392,7 @@ async fn partitions_large_and_small_are_scanned_in_order() {
         let rows = if partition % 40 == 39 { 30 } else { 1 };
         let names: Vec<[u8; 1]> = (0..rows).map(|row| [row]).collect();
         let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
-        let put = |place| Change::Put { place, body: Bytes::from("body") };
+        let put = |place| Change::Put { index: place, body: Bytes::from("body") };
         let mut decide = |_, _: &[_]| Decision::Apply((0..names.len()).map(put).collect());
         server.transact(SPACE, &[partition], &keys, &mut decide).await.unwrap();
         written.extend(names.iter().map(|row| (partition, row[0])));

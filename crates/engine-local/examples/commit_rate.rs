@@ -125,7 +125,7 @@ async fn write_for(
                 };
                 let started = Instant::now();
                 let mut decide =
-                    |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+                    |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
                 engine.transact(SPACE, &partition, &[&row], &mut decide).await?;
                 latencies.push(u32::try_from(started.elapsed().as_micros())?);
                 count += 1;

@@ -348,11 +348,11 @@ fn makes_room(found: &[Option<StoredRow>], changes: &[Change]) -> bool {
     let (mut before, mut after, mut has_delete) = (0, 0, false);
     for change in changes {
         match change {
-            Change::Put { place, body } => {
+            Change::Put { index: place, body } => {
                 before += len_of(*place);
                 after += body.len();
             }
-            Change::Delete { place } => {
+            Change::Delete { index: place } => {
                 before += len_of(*place);
                 has_delete = true;
             }
@@ -372,11 +372,11 @@ fn apply(
     let mut pending_rows = Vec::with_capacity(changes.len());
     for change in changes {
         let (place, value) = match change {
-            Change::Put { place, body } => {
+            Change::Put { index: place, body } => {
                 let stored_key = &keys[place][SLOT_LEN..];
                 (place, Some(row::encode_value(space.id, stored_key, tick, &body)))
             }
-            Change::Delete { place } => (place, None),
+            Change::Delete { index: place } => (place, None),
         };
         let row = value.as_ref().map(|value| StoredRow { version: tick, body: row::body_of(value) });
         pending_rows.push((keys[place].clone(), PendingRow { tick, row }));

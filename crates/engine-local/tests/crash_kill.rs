@@ -165,7 +165,9 @@ async fn write(engine: Arc<LocalEngine>, task: u64) {
             let mut body = number.to_be_bytes().to_vec();
             body.resize(300, 0xCD);
             let body = Bytes::from(body);
-            Decision::Apply((0..found.len()).map(|place| Change::Put { place, body: body.clone() }).collect())
+            Decision::Apply(
+                (0..found.len()).map(|place| Change::Put { index: place, body: body.clone() }).collect(),
+            )
         };
         engine.transact(space_of(task), &task.to_be_bytes(), &rows, &mut decide).await.unwrap();
         Told::tell(task, number);

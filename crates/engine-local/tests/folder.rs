@@ -20,7 +20,7 @@ fn open(folder: &Path) -> Result<Arc<LocalEngine>, OpenError> {
 
 async fn put(engine: &LocalEngine, row: &[u8], body: &[u8]) -> Result<(), EngineError> {
     let body = Bytes::copy_from_slice(body);
-    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
     engine.transact(SPACE, b"p", &[row], &mut decide).await.map(|_| ())
 }
 
@@ -161,8 +161,8 @@ async fn writes_are_refused_below_the_disk_reserve_and_reads_deletes_and_drops_g
     assert_eq!(rows(&engine).await.len(), 100);
     let delete = |found: &[Option<_>], body: Option<Bytes>| {
         assert!(found[0].is_some());
-        let put = body.map(|body| Change::Put { place: 1, body });
-        Decision::Apply([Change::Delete { place: 0 }].into_iter().chain(put).collect())
+        let put = body.map(|body| Change::Put { index: 1, body });
+        Decision::Apply([Change::Delete { index: 0 }].into_iter().chain(put).collect())
     };
     let (small, large) = (Bytes::from(vec![1; 400]), Bytes::from(vec![1; 1000]));
     let transact = async |row: u8, body: Option<Bytes>| {
@@ -213,7 +213,7 @@ async fn a_backup_is_a_data_folder_of_one_moment() {
         async move {
             for number in 0u32..2000 {
                 let body = Bytes::copy_from_slice(&number.to_be_bytes());
-                let put = |place| Change::Put { place, body: body.clone() };
+                let put = |place| Change::Put { index: place, body: body.clone() };
                 let mut decide = |_, _: &[_]| Decision::Apply(vec![put(0), put(1)]);
                 engine.transact(SPACE, b"pair", &[b"a", b"z"], &mut decide).await.unwrap();
             }

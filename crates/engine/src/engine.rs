@@ -131,15 +131,15 @@ pub enum Decision {
 pub enum Change {
     /// Writes the row, with the tick of this transaction as its version.
     Put {
-        /// Which of the rows asked for, by its place in the list.
-        place: usize,
+        /// Which of the rows asked for, by its index in the list.
+        index: usize,
         /// Its new content.
         body: Bytes,
     },
     /// Deletes the row.
     Delete {
-        /// Which of the rows asked for, by its place in the list.
-        place: usize,
+        /// Which of the rows asked for, by its index in the list.
+        index: usize,
     },
 }
 

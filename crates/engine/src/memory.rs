@@ -70,10 +70,10 @@ impl Engine for MemoryEngine {
         };
         for change in changes {
             match change {
-                Change::Put { place, body } => {
+                Change::Put { index: place, body } => {
                     stored.insert(key_at(place), StoredRow { version: tick, body });
                 }
-                Change::Delete { place } => {
+                Change::Delete { index: place } => {
                     stored.remove(&key_at(place));
                 }
             }

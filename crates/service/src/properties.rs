@@ -85,7 +85,7 @@ impl PropertiesStore {
             match stored {
                 Ok(properties) => {
                     let body = encode(&properties.patched(patch.clone())).into();
-                    Decision::Apply(vec![Change::Put { place: 0, body }])
+                    Decision::Apply(vec![Change::Put { index: 0, body }])
                 }
                 Err(error) => {
                     refusal = Some(error);

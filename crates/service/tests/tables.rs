@@ -250,7 +250,7 @@ fn a_start_drops_spaces_that_no_table_names_and_no_others() {
 
 fn put_catalog_row(bench: &Bench, row: &[u8], body: &'static [u8]) {
     let mut put = |_, _: &[Option<tavola_engine::StoredRow>]| {
-        tavola_engine::Decision::Apply(vec![tavola_engine::Change::Put { place: 0, body: body.into() }])
+        tavola_engine::Decision::Apply(vec![tavola_engine::Change::Put { index: 0, body: body.into() }])
     };
     let partition = account();
     let partition = partition.as_str().as_bytes();

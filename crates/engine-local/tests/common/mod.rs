@@ -40,8 +40,8 @@ pub async fn put(
     let body = body.map(Bytes::copy_from_slice);
     let mut decide = |_, _: &[_]| {
         Decision::Apply(vec![match &body {
-            Some(body) => Change::Put { place: 0, body: body.clone() },
-            None => Change::Delete { place: 0 },
+            Some(body) => Change::Put { index: 0, body: body.clone() },
+            None => Change::Delete { index: 0 },
         }])
     };
     engine.transact(space, b"p", &[row], &mut decide).await.map(|_| ())

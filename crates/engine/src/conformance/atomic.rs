@@ -32,9 +32,9 @@ async fn decide_gets_the_rows_in_the_order_asked_for(client: &Client, space: Spa
 async fn puts_and_deletes_are_kept_together(client: &Client, space: SpaceId) {
     let mut decide = |_, _: &[_]| {
         Decision::Apply(vec![
-            Change::Delete { place: 0 },
-            Change::Put { place: 2, body: Bytes::from("new") },
-            Change::Put { place: 1, body: Bytes::from("changed") },
+            Change::Delete { index: 0 },
+            Change::Put { index: 2, body: Bytes::from("new") },
+            Change::Put { index: 1, body: Bytes::from("changed") },
         ])
     };
     let transacted = client.transact(space, b"p", &[b"a", b"b", b"d"], &mut decide).await;
@@ -67,7 +67,9 @@ async fn a_large_transaction_is_whole_after_a_crash(harness: &dyn Harness) {
     let rows: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
     let body = Bytes::from(vec![7; 40_000]);
     let mut decide = |_, found: &[_]| {
-        Decision::Apply((0..found.len()).map(|place| Change::Put { place, body: body.clone() }).collect())
+        Decision::Apply(
+            (0..found.len()).map(|place| Change::Put { index: place, body: body.clone() }).collect(),
+        )
     };
     client.transact(space, b"p", &rows, &mut decide).await.expect("the space exists");
     drop(client);

@@ -123,14 +123,14 @@ impl Client {
         let mut are_all_deleted = true;
         for change in changes {
             match change {
-                Change::Put { place, .. } => {
+                Change::Put { index: place, .. } => {
                     let found = self.get(space, partition, rows[*place]).await?;
                     if found.is_some_and(|row| row.version == tick) {
                         return Ok(true);
                     }
                     are_all_deleted = false;
                 }
-                Change::Delete { place } => {
+                Change::Delete { index: place } => {
                     are_all_deleted &= self.get(space, partition, rows[*place]).await?.is_none();
                 }
             }
@@ -158,7 +158,7 @@ impl Client {
 
     pub(super) async fn put(&self, space: SpaceId, partition: &[u8], row: &[u8], body: &[u8]) -> DateTime {
         let body = Bytes::copy_from_slice(body);
-        let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+        let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
         match self.transact(space, partition, &[row], &mut decide).await {
             Ok(Transacted::Applied(tick)) => tick,
             other => panic!("put was not applied: {other:?}"),
@@ -166,7 +166,7 @@ impl Client {
     }
 
     pub(super) async fn delete(&self, space: SpaceId, partition: &[u8], row: &[u8]) {
-        let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Delete { place: 0 }]);
+        let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Delete { index: 0 }]);
         let outcome = self.transact(space, partition, &[row], &mut decide).await;
         assert!(matches!(outcome, Ok(Transacted::Applied(_))), "delete was not applied: {outcome:?}");
     }
@@ -228,7 +228,7 @@ pub(super) fn number(row: Option<&StoredRow>) -> u64 {
 
 /// A number as a change of a row.
 pub(super) fn put_number(place: usize, number: u64) -> Change {
-    Change::Put { place, body: Bytes::copy_from_slice(&number.to_be_bytes()) }
+    Change::Put { index: place, body: Bytes::copy_from_slice(&number.to_be_bytes()) }
 }
 
 /// Accepts an error after which one may try again.

@@ -76,7 +76,7 @@ async fn no_write_succeeds_after_the_drop(client: &Client) {
                     loop {
                         let was_dropped = is_dropped.load(Ordering::SeqCst);
                         let mut decide = |_, _: &[_]| {
-                            Decision::Apply(vec![Change::Put { place: 0, body: bytes::Bytes::from("body") }])
+                            Decision::Apply(vec![Change::Put { index: 0, body: bytes::Bytes::from("body") }])
                         };
                         let outcome = client.transact(space, &[task], &[b"r"], &mut decide).await;
                         assert!(!(was_dropped && outcome.is_ok()), "a write succeeded after the drop");

@@ -147,8 +147,8 @@ impl Model {
                 return Decision::Refuse;
             }
             let change = |(place, (_, body)): (usize, &(_, Option<Bytes>))| match body {
-                Some(body) => Change::Put { place, body: body.clone() },
-                None => Change::Delete { place },
+                Some(body) => Change::Put { index: place, body: body.clone() },
+                None => Change::Delete { index: place },
             };
             Decision::Apply(changes.iter().enumerate().map(change).collect())
         };

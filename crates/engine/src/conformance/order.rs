@@ -77,7 +77,7 @@ async fn a_long_scan_is_whole(client: &Client) {
         let rows: Vec<&[u8]> = chunk.iter().map(|number| &number[..]).collect();
         let mut decide = |_, found: &[_]| {
             let body = bytes::Bytes::from_static(&[1; 100]);
-            let puts = (0..found.len()).map(|place| crate::Change::Put { place, body: body.clone() });
+            let puts = (0..found.len()).map(|place| crate::Change::Put { index: place, body: body.clone() });
             crate::Decision::Apply(puts.collect())
         };
         client.transact(space, b"p", &rows, &mut decide).await.expect("the space exists");

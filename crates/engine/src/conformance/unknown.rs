@@ -38,8 +38,8 @@ async fn write(client: Client, space: SpaceId, task: u8) -> Vec<Option<Bytes>> {
         let mut decide = |_, found: &[Option<StoredRow>]| {
             seen = Some(found[0].as_ref().map(|row| row.body.clone()));
             Decision::Apply(vec![match &new {
-                Some(body) => Change::Put { place: 0, body: body.clone() },
-                None => Change::Delete { place: 0 },
+                Some(body) => Change::Put { index: 0, body: body.clone() },
+                None => Change::Delete { index: 0 },
             }])
         };
         let outcome = client.engine.transact(space, &[task % 3], &[&[task]], &mut decide).await;

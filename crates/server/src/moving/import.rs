@@ -109,7 +109,7 @@ async fn is_empty(engine: &dyn Engine, space: SpaceId) -> anyhow::Result<bool> {
 /// Keeps a row in the space of the import.
 async fn put(engine: &dyn Engine, row: &[u8], body: Bytes) -> anyhow::Result<()> {
     let mut decide =
-        |_, _: &[Option<StoredRow>]| Decision::Apply(vec![Change::Put { place: 0, body: body.clone() }]);
+        |_, _: &[Option<StoredRow>]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
     match engine
         .transact(IMPORTING, IMPORT, &[row], &mut decide)
         .await

@@ -187,9 +187,9 @@ impl Catalog {
             });
             match with_state.map_err(Failure::from).and_then(&mut decide) {
                 Ok(Row::Is(resource)) => {
-                    Decision::Apply(vec![Change::Put { place: 0, body: resource.encode().into() }])
+                    Decision::Apply(vec![Change::Put { index: 0, body: resource.encode().into() }])
                 }
-                Ok(Row::Removed) => Decision::Apply(vec![Change::Delete { place: 0 }]),
+                Ok(Row::Removed) => Decision::Apply(vec![Change::Delete { index: 0 }]),
                 Ok(Row::Unchanged) => Decision::Apply(Vec::new()),
                 Err(error) => {
                     refusal = Some(error);

@@ -8,16 +8,16 @@ use tavola_model::{DateTime, GetMessages, Message, MessageHold, PopReceipt};
 use super::Queues;
 use super::live::{Claim, LiveQueue};
 use super::messages::{later, put_state, state_of};
-use super::rows::{Place, STATE_ROW, Ticket, decode_text, text_row};
+use super::rows::{MessageHeader, QueuePosition, STATE_ROW, decode_text, text_row};
 use crate::failure::Failure;
 
-/// How often a get looks again because messages it had claimed were gone (ours).
+/// How often a get scans again because messages it had claimed were gone (ours).
 const ROUNDS_MAX: usize = 8;
 
-/// Rows of a claimed message in the transaction, behind the state: its place, its next place, its text.
+/// Rows of a claimed message in the transaction, behind the state: its position, its next position, its text.
 const ROWS_EACH: usize = 3;
 
-/// Whether another look may find more.
+/// Whether another scan may find more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     None,
@@ -60,7 +60,7 @@ impl Queues {
     ) -> Result<(Vec<(Message, MessageHold)>, Rest), Failure> {
         let mut claim = live.claim(self.engine.as_ref(), self.clock.as_ref(), space, wanted).await?;
         let now = live.clock.now(self.clock.as_ref());
-        let (claimed, looked) = (claim.places.len(), claim.looked);
+        let (claimed, finished) = (claim.positions.len(), claim.finished);
         let expired = std::mem::take(&mut claim.expired);
         let taken =
             if claimed > 0 { self.hide(space, &claim, hidden_seconds, now).await? } else { Vec::new() };
@@ -68,8 +68,8 @@ impl Queues {
         if taken.len() < claimed {
             live.forget_waiting();
         }
-        if let Some(looked) = looked.filter(|_| claimed == 0 || !expired.is_empty()) {
-            self.tidy_after(space, now, &expired, looked).await;
+        if let Some(finished) = finished.filter(|_| claimed == 0 || !expired.is_empty()) {
+            self.tidy_after(space, now, &expired, finished).await;
         }
         let was_all = claimed < wanted && taken.len() == claimed && expired.is_empty();
         Ok((taken, if was_all { Rest::None } else { Rest::Some }))
@@ -85,12 +85,16 @@ impl Queues {
     ) -> Result<Vec<(Message, MessageHold)>, Failure> {
         let visible = later(now, hidden_seconds);
         // A tick apart, so that messages that come back come back in their order.
-        let next_of = |place: &Place, index: u64| {
+        let next_of = |position: &QueuePosition, index: u64| {
             let visible = DateTime::from_ticks(visible.ticks() + index).unwrap_or(visible);
-            Place { visible, id: place.id }
+            QueuePosition { visible, id: position.id }
         };
-        let moves: Vec<(Place, Place)> =
-            claim.places.iter().zip(0..).map(|(place, index)| (*place, next_of(place, index))).collect();
+        let moves: Vec<(QueuePosition, QueuePosition)> = claim
+            .positions
+            .iter()
+            .zip(0..)
+            .map(|(position, index)| (*position, next_of(position, index)))
+            .collect();
         let keys: Vec<([u8; 25], [u8; 25], [u8; 17])> =
             moves.iter().map(|(old, new)| (old.row(), new.row(), text_row(old.id))).collect();
         let mut rows: Vec<&[u8]> = vec![STATE_ROW];
@@ -102,28 +106,28 @@ impl Queues {
             taken.clear();
             let mut state = state_of(space, rows)?;
             let mut changes = Vec::with_capacity(1 + moves.len() * 2);
-            if let Some(looked) = claim.looked {
-                state.raise(looked.look, looked.first);
+            if let Some(finished) = claim.finished {
+                state.raise(finished.start, finished.first);
             }
             for (index, (old, new)) in moves.iter().enumerate() {
                 let first = 1 + index * ROWS_EACH;
                 // Whoever deleted, updated or got it meanwhile came first.
-                let (Some(place), Some(text)) = (&rows[first], &rows[first + 2]) else { continue };
-                let ticket = Ticket::decode(space, &place.body)?;
-                if ticket.has_expired(now) {
+                let (Some(position), Some(text)) = (&rows[first], &rows[first + 2]) else { continue };
+                let header = MessageHeader::decode(space, &position.body)?;
+                if header.has_expired(now) {
                     continue;
                 }
-                let ticket = Ticket {
-                    dequeue_count: ticket.dequeue_count.saturating_add(1),
-                    changes: ticket.changes.wrapping_add(1),
-                    ..ticket
+                let header = MessageHeader {
+                    dequeue_count: header.dequeue_count.saturating_add(1),
+                    changes: header.changes.wrapping_add(1),
+                    ..header
                 };
                 state.placed(*new);
-                changes.push(Change::Delete { place: first });
-                changes.push(Change::Put { place: first + 1, body: ticket.encode() });
-                let receipt = PopReceipt { next_visible: new.visible, changes: ticket.changes };
+                changes.push(Change::Delete { index: first });
+                changes.push(Change::Put { index: first + 1, body: header.encode() });
+                let receipt = PopReceipt { next_visible: new.visible, changes: header.changes };
                 let text = decode_text(space, &text.body)?;
-                taken.push((ticket.message(old.id, text), MessageHold::of(receipt)));
+                taken.push((header.message(old.id, text), MessageHold::of(receipt)));
             }
             if !taken.is_empty() {
                 changes.push(put_state(state, now));

@@ -12,15 +12,15 @@ use tavola_engine::{Engine, ScannedRow, SpaceId};
 use tavola_model::{Clock, DateTime, MessageId};
 
 use super::clock::QueueClock;
-use super::rows::{Look, PARTITION, Place, STATE_ROW, State, Ticket};
+use super::rows::{MessageHeader, PARTITION, QueuePosition, STATE_ROW, ScanStart, State};
 use crate::failure::Failure;
 
 /// Messages that are made ready at once (ours).
 const READY_MAX: usize = 192;
-/// Expired messages that one look collects, and one transaction removes (ours).
+/// Expired messages that one scan collects, and one transaction removes (ours).
 pub(super) const EXPIRED_MAX: usize = 256;
-/// Places that one look reads (ours): it goes past expired messages up to here.
-const LOOK_PLACES_MAX: usize = 20_000;
+/// Positions that one scan reads (ours): it goes past expired messages up to here.
+const SCAN_POSITIONS_MAX: usize = 20_000;
 /// Queues remembered at most before those that nobody uses are forgotten (ours).
 const LIVE_MAX: usize = 10_000;
 
@@ -41,7 +41,7 @@ impl LiveQueues {
         }
         let state = read_state(engine, space).await?;
         let fresh = Arc::new(LiveQueue {
-            clock: QueueClock::starting_above(state.time, clock),
+            clock: QueueClock::starting_above(state.time_to_keep(), clock),
             refilling: tokio::sync::Mutex::default(),
             ready: Mutex::default(),
         });
@@ -65,27 +65,27 @@ impl LiveQueues {
 #[derive(Debug)]
 pub(super) struct LiveQueue {
     pub clock: QueueClock,
-    /// Held by the one consumer that looks for more.
+    /// Held by the one consumer that scans for more.
     refilling: tokio::sync::Mutex<()>,
     ready: Mutex<Ready>,
 }
 
 #[derive(Debug, Default)]
 struct Ready {
-    /// Messages that were visible at the last look, first come first, none of them claimed.
-    waiting: VecDeque<Place>,
+    /// Messages that were visible at the last scan, first come first, none of them claimed.
+    waiting: VecDeque<QueuePosition>,
     /// Messages whose transactions are under way.
     claimed: HashSet<MessageId>,
-    /// Those that were claimed at any time since the last look began: it may have seen them where they were before.
-    claimed_since_look: HashSet<MessageId>,
-    /// The last look, until someone raises the head by it.
-    looked: Option<Looked>,
+    /// Those that were claimed at any time since the last scan began: it may have seen them where they were before.
+    claimed_since_scan: HashSet<MessageId>,
+    /// The last scan, until someone raises the head by it.
+    finished: Option<FinishedScan>,
 }
 
-/// A look and what it saw first.
+/// A scan and what it saw first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looked {
-    pub look: Look,
+pub(super) struct FinishedScan {
+    pub start: ScanStart,
     /// No message that was visible stood before this time.
     pub first: DateTime,
 }
@@ -94,23 +94,23 @@ pub(super) struct Looked {
 #[derive(Debug)]
 pub(super) struct Claim {
     live: Arc<LiveQueue>,
-    pub places: Vec<Place>,
+    pub positions: Vec<QueuePosition>,
     /// Expired messages that were met on the way.
-    pub expired: Vec<Place>,
-    pub looked: Option<Looked>,
+    pub expired: Vec<QueuePosition>,
+    pub finished: Option<FinishedScan>,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         let mut ready = self.live.lock();
-        for place in &self.places {
-            ready.claimed.remove(&place.id);
+        for position in &self.positions {
+            ready.claimed.remove(&position.id);
         }
     }
 }
 
 impl LiveQueue {
-    /// Claims `count` visible messages, the earliest first; fewer only if a look has just found no more.
+    /// Claims `count` visible messages, the earliest first; fewer only if a scan has just found no more.
     pub async fn claim(
         self: &Arc<Self>,
         engine: &dyn Engine,
@@ -125,25 +125,25 @@ impl LiveQueue {
         if let Some(claim) = self.claim_if_enough(count) {
             return Ok(claim);
         }
-        let max = READY_MAX + self.begin_look();
-        let seen = look(engine, space, self.clock.now(clock), max, WhenFull::GoOn).await?;
+        let max = READY_MAX + self.begin_scan();
+        let seen = scan_visible(engine, space, self.clock.now(clock), max, WhenFull::GoOn).await?;
         let mut ready = self.lock();
-        let Ready { waiting, claimed_since_look, looked, .. } = &mut *ready;
-        let places = seen.places.into_iter().map(|(place, _)| place);
-        *waiting = places.filter(|place| !claimed_since_look.contains(&place.id)).collect();
-        *looked = Some(seen.looked);
+        let Ready { waiting, claimed_since_scan, finished, .. } = &mut *ready;
+        let positions = seen.positions.into_iter().map(|(position, _)| position);
+        *waiting = positions.filter(|position| !claimed_since_scan.contains(&position.id)).collect();
+        *finished = Some(seen.finished);
         Ok(self.claim_first(&mut ready, count, seen.expired))
     }
 
-    /// Forgets what waits: some of it turned out to be gone, so the next consumer looks again.
+    /// Forgets what waits: some of it turned out to be gone, so the next consumer scans again.
     pub fn forget_waiting(&self) {
         self.lock().waiting.clear();
     }
 
-    /// Says how many messages are claimed as a look begins.
-    fn begin_look(&self) -> usize {
+    /// Says how many messages are claimed as a scan begins.
+    fn begin_scan(&self) -> usize {
         let mut ready = self.lock();
-        ready.claimed_since_look = ready.claimed.clone();
+        ready.claimed_since_scan = ready.claimed.clone();
         ready.claimed.len()
     }
 
@@ -153,12 +153,12 @@ impl LiveQueue {
         (ready.waiting.len() >= count).then(|| self.claim_first(&mut ready, count, Vec::new()))
     }
 
-    fn claim_first(self: &Arc<Self>, ready: &mut Ready, count: usize, expired: Vec<Place>) -> Claim {
+    fn claim_first(self: &Arc<Self>, ready: &mut Ready, count: usize, expired: Vec<QueuePosition>) -> Claim {
         let count = count.min(ready.waiting.len());
-        let places: Vec<Place> = ready.waiting.drain(..count).collect();
-        ready.claimed.extend(places.iter().map(|place| place.id));
-        ready.claimed_since_look.extend(places.iter().map(|place| place.id));
-        Claim { live: self.clone(), places, expired, looked: ready.looked.take() }
+        let positions: Vec<QueuePosition> = ready.waiting.drain(..count).collect();
+        ready.claimed.extend(positions.iter().map(|position| position.id));
+        ready.claimed_since_scan.extend(positions.iter().map(|position| position.id));
+        Claim { live: self.clone(), positions, expired, finished: ready.finished.take() }
     }
 
     /// Nothing under the lock can panic halfway, so what is behind a poisoned one is whole.
@@ -167,16 +167,16 @@ impl LiveQueue {
     }
 }
 
-/// What a look saw.
+/// What a scan saw.
 pub(super) struct Seen {
     /// Visible messages, the earliest first.
-    pub places: Vec<(Place, Ticket)>,
+    pub positions: Vec<(QueuePosition, MessageHeader)>,
     /// Expired ones among and before them.
-    pub expired: Vec<Place>,
-    pub looked: Looked,
+    pub expired: Vec<QueuePosition>,
+    pub finished: FinishedScan,
 }
 
-/// What a look does once it has collected all the expired messages it can.
+/// What a scan does once it has collected all the expired messages it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WhenFull {
     /// It goes on, for the sake of the living ones behind.
@@ -184,50 +184,53 @@ pub(super) enum WhenFull {
     Stop,
 }
 
-/// Looks from the head of the queue for up to `max` visible messages.
-pub(super) async fn look(
+/// Scans from the head of the queue for up to `max` visible messages.
+pub(super) async fn scan_visible(
     engine: &dyn Engine,
     space: SpaceId,
     now: DateTime,
     max: usize,
     when_full: WhenFull,
 ) -> Result<Seen, Failure> {
-    let look = read_state(engine, space).await?.look();
+    let start = read_state(engine, space).await?.scan_start();
     let end = DateTime::from_ticks(now.ticks() + 1).unwrap_or(DateTime::MAX);
-    let (mut places, mut expired, mut first) = (Vec::new(), Vec::new(), None);
+    let (mut positions, mut expired, mut first) = (Vec::new(), Vec::new(), None);
     let (mut read, mut unreadable) = (0, None);
     let mut visit = |row: ScannedRow<'_>| {
-        let ticket = Ticket::decode(space, &row.body);
-        let place = Place::of_row(row.row).ok_or_else(|| Failure::damaged(space, "the key of a place"));
-        let (ticket, place) = match (ticket, place) {
-            (Ok(ticket), Ok(place)) => (ticket, place),
+        let header = MessageHeader::decode(space, &row.body);
+        let position =
+            QueuePosition::of_row(row.row).ok_or_else(|| Failure::damaged(space, "the key of a position"));
+        let (header, position) = match (header, position) {
+            (Ok(header), Ok(position)) => (header, position),
             (Err(error), _) | (_, Err(error)) => {
                 unreadable = Some(error);
                 return ControlFlow::Break(());
             }
         };
-        first = first.or(Some(place.visible));
+        first = first.or(Some(position.visible));
         read += 1;
-        if ticket.has_expired(now) {
+        if header.has_expired(now) {
             if expired.len() < EXPIRED_MAX {
-                expired.push(place);
+                expired.push(position);
             }
         } else {
-            places.push((place, ticket));
+            positions.push((position, header));
         }
         let is_full = expired.len() >= EXPIRED_MAX && when_full == WhenFull::Stop;
-        if places.len() >= max || read >= LOOK_PLACES_MAX || is_full {
+        if positions.len() >= max || read >= SCAN_POSITIONS_MAX || is_full {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     };
-    let range = Place::visible_range(look.head, now);
+    let range = QueuePosition::visible_range(start.head, now);
     if !range.is_empty() {
         engine.scan(space, &range, &mut visit).await?;
     }
     match unreadable {
         Some(error) => Err(error),
-        None => Ok(Seen { places, expired, looked: Looked { look, first: first.unwrap_or(end) } }),
+        None => {
+            Ok(Seen { positions, expired, finished: FinishedScan { start, first: first.unwrap_or(end) } })
+        }
     }
 }
 

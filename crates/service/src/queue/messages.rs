@@ -7,8 +7,10 @@ use tavola_model::{
 };
 
 use super::Queues;
-use super::live::{WhenFull, look, read_state};
-use super::rows::{PARTITION, Place, STATE_ROW, State, Ticket, decode_text, encode_text, text_row};
+use super::live::{WhenFull, read_state, scan_visible};
+use super::rows::{
+    MessageHeader, PARTITION, QueuePosition, STATE_ROW, State, decode_text, encode_text, text_row,
+};
 use crate::failure::Failure;
 
 impl Queues {
@@ -24,22 +26,22 @@ impl Queues {
     ) -> Result<(Message, MessageHold), Failure> {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
-        let place = Place { visible: later(now, put.hidden_seconds), id: self.fresh_id(now) };
+        let position = QueuePosition { visible: later(now, put.hidden_seconds), id: self.fresh_id(now) };
         let expires = put.life_seconds.map_or(DateTime::MAX, |seconds| later(now, seconds));
-        let ticket = Ticket { inserted: now, expires, dequeue_count: 0, changes: 0 };
-        let (place_row, text_row) = (place.row(), text_row(place.id));
+        let header = MessageHeader { inserted: now, expires, dequeue_count: 0, changes: 0 };
+        let (position_row, text_row) = (position.row(), text_row(position.id));
         let mut decide = |rows: &[Option<StoredRow>]| {
             let mut state = state_of(space, rows)?;
-            state.added(place);
+            state.added(position);
             Ok(vec![
                 put_state(state, now),
-                Change::Put { place: 1, body: ticket.encode() },
-                Change::Put { place: 2, body: encode_text(&put.text) },
+                Change::Put { index: 1, body: header.encode() },
+                Change::Put { index: 2, body: encode_text(&put.text) },
             ])
         };
-        self.transact(space, &[STATE_ROW, &place_row, &text_row], &mut decide).await?;
-        let receipt = PopReceipt { next_visible: place.visible, changes: ticket.changes };
-        Ok((ticket.message(place.id, put.text.clone()), MessageHold::of(receipt)))
+        self.transact(space, &[STATE_ROW, &position_row, &text_row], &mut decide).await?;
+        let receipt = PopReceipt { next_visible: position.visible, changes: header.changes };
+        Ok((header.message(position.id, put.text.clone()), MessageHold::of(receipt)))
     }
 
     /// The first messages that are visible. What has expired at the front is removed on the way.
@@ -47,15 +49,15 @@ impl Queues {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
         let max = usize::try_from(count).unwrap_or(usize::MAX);
-        let seen = look(self.engine.as_ref(), space, now, max, WhenFull::GoOn).await?;
-        let mut messages = Vec::with_capacity(seen.places.len());
-        for (place, ticket) in &seen.places {
-            let text = self.engine.get(space, PARTITION, &text_row(place.id)).await?;
+        let seen = scan_visible(self.engine.as_ref(), space, now, max, WhenFull::GoOn).await?;
+        let mut messages = Vec::with_capacity(seen.positions.len());
+        for (position, header) in &seen.positions {
+            let text = self.engine.get(space, PARTITION, &text_row(position.id)).await?;
             // Whoever deleted it meanwhile came first.
             let Some(text) = text else { continue };
-            messages.push(ticket.message(place.id, decode_text(space, &text.body)?));
+            messages.push(header.message(position.id, decode_text(space, &text.body)?));
         }
-        self.tidy_after(space, now, &seen.expired, seen.looked).await;
+        self.tidy_after(space, now, &seen.expired, seen.finished).await;
         Ok(messages)
     }
 
@@ -64,23 +66,24 @@ impl Queues {
         space: SpaceId,
         update: &UpdateMessage,
     ) -> Result<MessageHold, Failure> {
-        let (old, changes) = self.held_place(space, &update.message).await?;
+        let (old, changes) = self.held_position(space, &update.message).await?;
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
-        let new = Place { visible: later_than(old.visible, later(now, update.hidden_seconds)), id: old.id };
+        let new =
+            QueuePosition { visible: later_than(old.visible, later(now, update.hidden_seconds)), id: old.id };
         let (old_row, new_row, text_row) = (old.row(), new.row(), text_row(old.id));
         let mut decide = |rows: &[Option<StoredRow>]| {
-            let ticket = held_ticket(space, rows[1].as_ref(), rows[3].as_ref(), changes, now)?;
+            let header = held_header(space, rows[1].as_ref(), rows[3].as_ref(), changes, now)?;
             let mut state = state_of(space, rows)?;
             state.placed(new);
-            let moved = Ticket { changes: ticket.changes.wrapping_add(1), ..ticket };
+            let moved = MessageHeader { changes: header.changes.wrapping_add(1), ..header };
             let mut applied = vec![
                 put_state(state, now),
-                Change::Delete { place: 1 },
-                Change::Put { place: 2, body: moved.encode() },
+                Change::Delete { index: 1 },
+                Change::Put { index: 2, body: moved.encode() },
             ];
             if let Some(text) = &update.text {
-                applied.push(Change::Put { place: 3, body: encode_text(text) });
+                applied.push(Change::Put { index: 3, body: encode_text(text) });
             }
             Ok(applied)
         };
@@ -90,24 +93,30 @@ impl Queues {
     }
 
     pub async fn delete_message(&self, space: SpaceId, message: &MessageRef) -> Result<(), Failure> {
-        let (place, changes) = self.held_place(space, message).await?;
+        let (position, changes) = self.held_position(space, message).await?;
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         let now = live.clock.now(self.clock.as_ref());
-        let (place_row, text_row) = (place.row(), text_row(place.id));
+        let (position_row, text_row) = (position.row(), text_row(position.id));
         let mut decide = |rows: &[Option<StoredRow>]| {
-            held_ticket(space, rows[1].as_ref(), rows[2].as_ref(), changes, now)?;
+            held_header(space, rows[1].as_ref(), rows[2].as_ref(), changes, now)?;
             let mut state = state_of(space, rows)?;
             state.removed();
-            Ok(vec![put_state(state, now), Change::Delete { place: 1 }, Change::Delete { place: 2 }])
+            Ok(vec![put_state(state, now), Change::Delete { index: 1 }, Change::Delete { index: 2 }])
         };
-        self.transact(space, &[STATE_ROW, &place_row, &text_row], &mut decide).await
+        self.transact(space, &[STATE_ROW, &position_row, &text_row], &mut decide).await
     }
 
     /// Where the message of a receipt stands if the receipt holds: the receipt says it, so nothing is searched.
-    async fn held_place(&self, space: SpaceId, message: &MessageRef) -> Result<(Place, u32), Failure> {
+    async fn held_position(
+        &self,
+        space: SpaceId,
+        message: &MessageRef,
+    ) -> Result<(QueuePosition, u32), Failure> {
         let id = message.id.ok_or(ErrorCode::MessageNotFound)?;
         match message.receipt {
-            Some(PopReceipt { next_visible, changes }) => Ok((Place { visible: next_visible, id }, changes)),
+            Some(PopReceipt { next_visible, changes }) => {
+                Ok((QueuePosition { visible: next_visible, id }, changes))
+            }
             None => {
                 let text = self.engine.get(space, PARTITION, &text_row(id)).await;
                 Err(not_held(text?.as_ref()))
@@ -162,7 +171,7 @@ pub(super) fn state_of(space: SpaceId, rows: &[Option<StoredRow>]) -> Result<Sta
 /// Keeps the state, as of this time.
 pub(super) fn put_state(mut state: State, now: DateTime) -> Change {
     state.time = state.time.max(now);
-    Change::Put { place: 0, body: state.encode() }
+    Change::Put { index: 0, body: state.encode() }
 }
 
 /// The time so many seconds later; no message waits beyond the end of time.
@@ -175,23 +184,23 @@ fn later_than(old: DateTime, time: DateTime) -> DateTime {
     if time == old { DateTime::from_ticks(time.ticks() + 1).unwrap_or(time) } else { time }
 }
 
-/// The ticket of a message for whoever has the receipt of its latest change.
-fn held_ticket(
+/// The header of a message for whoever has the receipt of its latest change.
+fn held_header(
     space: SpaceId,
-    place: Option<&StoredRow>,
+    position: Option<&StoredRow>,
     text: Option<&StoredRow>,
     changes: u32,
     now: DateTime,
-) -> Result<Ticket, Failure> {
-    let Some(place) = place else { return Err(not_held(text)) };
-    let ticket = Ticket::decode(space, &place.body)?;
-    if ticket.has_expired(now) {
+) -> Result<MessageHeader, Failure> {
+    let Some(position) = position else { return Err(not_held(text)) };
+    let header = MessageHeader::decode(space, &position.body)?;
+    if header.has_expired(now) {
         return Err(ErrorCode::MessageNotFound.into());
     }
-    if ticket.changes != changes {
+    if header.changes != changes {
         return Err(ErrorCode::PopReceiptMismatch.into());
     }
-    Ok(ticket)
+    Ok(header)
 }
 
 /// Why a message is not where its receipt says: it has a newer receipt, or it is gone.

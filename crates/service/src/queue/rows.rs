@@ -3,16 +3,16 @@
 //! | row | holds |
 //! |---|---|
 //! | `s` | the [`State`]: how many messages there are, and where the first can be |
-//! | `o` + time + id | a message in its place: the time from which it is visible, and its [`Ticket`] |
+//! | `o` + time + id | a message in its position: the time from which it is visible, and its [`MessageHeader`] |
 //! | `b` + id | the text of a message |
 //!
-//! A get moves the message from its place to a later one, a delete removes it, so on a log-structured store the
-//! places before the first message are full of tombstones. No reader starts there: it starts at the head.
+//! A get moves the message from its position to a later one, a delete removes it, so on a log-structured store the
+//! positions before the first message are full of tombstones. No reader starts there: it starts at the head.
 //!
-//! Invariant: the head of the state is not behind the place of any message. Whoever places a message lowers it
-//! if need be, in the same transaction. Whoever has looked from the head onward and seen the first message may
-//! raise it, up to the lowest place that was taken since the look before it counted: that bound covers every
-//! message placed after the look. Once there are no messages the head is at the end of time.
+//! Invariant: the head of the state is not behind the position of any message. Whoever positions a message lowers it
+//! if need be, in the same transaction. Whoever has finished from the head onward and seen the first message may
+//! raise it, up to the lowest position that was taken since the scan before it counted: that bound covers every
+//! message placed after the scan. Once there are no messages the head is at the end of time.
 
 use bytes::Bytes;
 use tavola_engine::{Position, ScanRange, SpaceId};
@@ -25,20 +25,20 @@ pub(super) const PARTITION: &[u8] = b"q";
 /// The row of the state.
 pub(super) const STATE_ROW: &[u8] = b"s";
 
-const PLACE_ROW: u8 = b'o';
+const POSITION_ROW: u8 = b'o';
 const TEXT_ROW: u8 = b'b';
 const VERSION: u8 = 1;
 
 /// Where a message stands: by the time from which it is visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
+pub(super) struct QueuePosition {
     pub visible: DateTime,
     pub id: MessageId,
 }
 
-impl Place {
+impl QueuePosition {
     pub fn row(self) -> [u8; 25] {
-        let mut row = [PLACE_ROW; 25];
+        let mut row = [POSITION_ROW; 25];
         row[1..9].copy_from_slice(&self.visible.ticks().to_be_bytes());
         row[9..].copy_from_slice(&self.id.0.0);
         row
@@ -49,13 +49,13 @@ impl Place {
         let (kind, rest) = row.split_first()?;
         let (time, id) = rest.split_first_chunk::<8>()?;
         let visible = DateTime::from_ticks(u64::from_be_bytes(*time))?;
-        (*kind == PLACE_ROW).then_some(Self { visible, id: MessageId(Guid(id.try_into().ok()?)) })
+        (*kind == POSITION_ROW).then_some(Self { visible, id: MessageId(Guid(id.try_into().ok()?)) })
     }
 
-    /// All places from the head to the last that is visible now.
+    /// All positions from the head to the last that is visible now.
     pub fn visible_range(head: DateTime, now: DateTime) -> ScanRange {
         let bound = |ticks: u64| {
-            let mut row = vec![PLACE_ROW];
+            let mut row = vec![POSITION_ROW];
             row.extend_from_slice(&ticks.to_be_bytes());
             Position::at(PARTITION, &row)
         };
@@ -84,9 +84,9 @@ pub(super) fn decode_text(space: SpaceId, body: &[u8]) -> Result<String, Failure
     text.ok_or_else(|| Failure::damaged(space, "the text of a message"))
 }
 
-/// What a message takes along from place to place.
+/// What a message takes along from position to position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(super) struct MessageHeader {
     pub inserted: DateTime,
     pub expires: DateTime,
     /// Gets so far.
@@ -95,7 +95,7 @@ pub(super) struct Ticket {
     pub changes: u32,
 }
 
-impl Ticket {
+impl MessageHeader {
     pub fn has_expired(&self, now: DateTime) -> bool {
         self.expires <= now
     }
@@ -116,19 +116,19 @@ impl Ticket {
     }
 
     pub fn decode(space: SpaceId, body: &[u8]) -> Result<Self, Failure> {
-        Self::read(body).ok_or_else(|| Failure::damaged(space, "the place of a message"))
+        Self::read(body).ok_or_else(|| Failure::damaged(space, "the position of a message"))
     }
 
     fn read(body: &[u8]) -> Option<Self> {
         let body: &[u8; 25] = body.try_into().ok()?;
         let (times, counts) = body[1..].split_at(16);
-        let ticket = Self {
+        let header = Self {
             inserted: time(&times[..8])?,
             expires: time(&times[8..])?,
             dequeue_count: u32::from_le_bytes(counts[..4].try_into().ok()?),
             changes: u32::from_le_bytes(counts[4..].try_into().ok()?),
         };
-        (body[0] == VERSION).then_some(ticket)
+        (body[0] == VERSION).then_some(header)
     }
 }
 
@@ -139,10 +139,10 @@ pub(super) struct State {
     pub count: u64,
     /// No message stands before this time.
     pub head: DateTime,
-    /// The lowest place taken since a look last counted.
+    /// The lowest position taken since a scan last counted.
     lowest: DateTime,
-    /// How many looks have counted. Two that began at the same number saw the same past: only one can count.
-    looks: u64,
+    /// How many scans have counted. Two that began at the same number saw the same past: only one can count.
+    scans: u64,
     /// The latest time by which this queue was changed, so that its time goes on after a restart.
     pub time: DateTime,
 }
@@ -150,18 +150,25 @@ pub(super) struct State {
 impl State {
     /// The state of a queue to which nothing was ever put, which has no row.
     pub const NEW: State =
-        State { count: 0, head: DateTime::MAX, lowest: DateTime::MAX, looks: 0, time: DateTime::MIN };
+        State { count: 0, head: DateTime::MAX, lowest: DateTime::MAX, scans: 0, time: DateTime::MIN };
+
+    /// The time above which the queue must go on. An empty queue keeps none: there is nothing that could be hidden for
+    /// too long, so a clock that ran ahead leaves no mark on a queue that was emptied.
+    pub fn time_to_keep(&self) -> DateTime {
+        if self.count == 0 { DateTime::MIN } else { self.time }
+    }
 
     /// A new message stands here.
-    pub fn added(&mut self, place: Place) {
+    pub fn added(&mut self, position: QueuePosition) {
+        self.time = self.time_to_keep();
         self.count += 1;
-        self.placed(place);
+        self.placed(position);
     }
 
     /// A message stands here now.
-    pub fn placed(&mut self, place: Place) {
-        self.head = self.head.min(place.visible);
-        self.lowest = self.lowest.min(place.visible);
+    pub fn placed(&mut self, position: QueuePosition) {
+        self.head = self.head.min(position.visible);
+        self.lowest = self.lowest.min(position.visible);
     }
 
     /// A message is gone.
@@ -171,31 +178,31 @@ impl State {
         if self.count == 0 {
             self.head = DateTime::MAX;
             self.lowest = DateTime::MAX;
-            self.looks += 1;
+            self.scans += 1;
         }
     }
 
-    /// Where a look that begins now begins.
-    pub fn look(&self) -> Look {
-        Look { head: self.head, looks: self.looks }
+    /// Where a scan that begins now begins.
+    pub fn scan_start(&self) -> ScanStart {
+        ScanStart { head: self.head, scans: self.scans }
     }
 
-    /// Raises the head after a look that saw no message before `first`. A look that is out of date changes nothing.
+    /// Raises the head after a scan that saw no message before `first`. A scan that is out of date changes nothing.
     ///
-    /// A place taken before the look holds the head down as well, as nothing tells it from one taken after. It does
-    /// so only once: the look counts even if the head stays, so the next one is held down by later places only.
-    pub fn raise(&mut self, look: Look, first: DateTime) {
-        if self.looks == look.looks {
+    /// A position taken before the scan holds the head down as well, as nothing tells it from one taken after. It does
+    /// so only once: the scan counts even if the head stays, so the next one is held down by later positions only.
+    pub fn raise(&mut self, start: ScanStart, first: DateTime) {
+        if self.scans == start.scans {
             self.head = self.head.max(first.min(self.lowest));
             self.lowest = DateTime::MAX;
-            self.looks += 1;
+            self.scans += 1;
         }
     }
 
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(41);
         out.push(VERSION);
-        for number in [self.count, self.head.ticks(), self.lowest.ticks(), self.looks, self.time.ticks()] {
+        for number in [self.count, self.head.ticks(), self.lowest.ticks(), self.scans, self.time.ticks()] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.into()
@@ -211,25 +218,25 @@ impl State {
 
     fn read(body: &[u8]) -> Option<Self> {
         let body: &[u8; 41] = body.try_into().ok()?;
-        let number = |place: usize| -> Option<u64> {
-            Some(u64::from_le_bytes(body[1 + place * 8..9 + place * 8].try_into().ok()?))
+        let number = |position: usize| -> Option<u64> {
+            Some(u64::from_le_bytes(body[1 + position * 8..9 + position * 8].try_into().ok()?))
         };
         let state = Self {
             count: number(0)?,
             head: DateTime::from_ticks(number(1)?)?,
             lowest: DateTime::from_ticks(number(2)?)?,
-            looks: number(3)?,
+            scans: number(3)?,
             time: DateTime::from_ticks(number(4)?)?,
         };
         (body[0] == VERSION).then_some(state)
     }
 }
 
-/// A look at the visible messages, from the head of a state onward.
+/// A scan at the visible messages, from the head of a state onward.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct ScanStart {
     pub head: DateTime,
-    looks: u64,
+    scans: u64,
 }
 
 fn time(bytes: &[u8]) -> Option<DateTime> {
@@ -244,17 +251,17 @@ mod tests {
         DateTime::from_ticks(ticks).unwrap()
     }
 
-    fn place(ticks: u64) -> Place {
-        Place { visible: at(ticks), id: MessageId(Guid([9; 16])) }
+    fn position(ticks: u64) -> QueuePosition {
+        QueuePosition { visible: at(ticks), id: MessageId(Guid([9; 16])) }
     }
 
     #[test]
     fn rows_read_back_as_they_were_written() {
         let space = SpaceId::CATALOG;
-        assert_eq!(Place::of_row(&place(77).row()), Some(place(77)));
-        let ticket = Ticket { inserted: at(1), expires: DateTime::MAX, dequeue_count: 3, changes: 4 };
-        assert_eq!(Ticket::decode(space, &ticket.encode()).unwrap(), ticket);
-        let state = State { count: 1, head: at(2), lowest: at(3), looks: 4, time: at(5) };
+        assert_eq!(QueuePosition::of_row(&position(77).row()), Some(position(77)));
+        let header = MessageHeader { inserted: at(1), expires: DateTime::MAX, dequeue_count: 3, changes: 4 };
+        assert_eq!(MessageHeader::decode(space, &header.encode()).unwrap(), header);
+        let state = State { count: 1, head: at(2), lowest: at(3), scans: 4, time: at(5) };
         assert_eq!(State::decode(space, Some(&state.encode())).unwrap(), state);
         assert_eq!(decode_text(space, &encode_text("é")).unwrap(), "é");
     }
@@ -262,12 +269,12 @@ mod tests {
     #[test]
     fn cut_or_unknown_rows_are_refused() {
         let space = SpaceId::CATALOG;
-        let ticket = Ticket { inserted: at(1), expires: at(2), dequeue_count: 3, changes: 4 }.encode();
+        let header = MessageHeader { inserted: at(1), expires: at(2), dequeue_count: 3, changes: 4 }.encode();
         let state = State::NEW.encode();
         for len in 0..25 {
-            assert!(Ticket::decode(space, &ticket[..len]).is_err());
+            assert!(MessageHeader::decode(space, &header[..len]).is_err());
             assert!(State::decode(space, Some(&state.slice(..len))).is_err());
-            assert_eq!(Place::of_row(&place(1).row()[..len]), None);
+            assert_eq!(QueuePosition::of_row(&position(1).row()[..len]), None);
         }
         assert!(decode_text(space, &[]).is_err());
         assert!(decode_text(space, &[VERSION, 0xFF]).is_err());
@@ -277,45 +284,45 @@ mod tests {
     #[test]
     fn the_head_follows_the_first_message_and_yields_to_an_earlier_one() {
         let mut state = State::NEW;
-        state.added(place(50));
+        state.added(position(50));
         assert_eq!(state.head, at(50));
-        state.added(place(40));
+        state.added(position(40));
         assert_eq!(state.head, at(40));
-        state.raise(state.look(), at(45));
-        assert_eq!(state.head, at(40), "a message was placed at 40 since the last look");
-        state.raise(state.look(), at(45));
-        assert_eq!(state.head, at(45), "no message was placed since the last look");
+        state.raise(state.scan_start(), at(45));
+        assert_eq!(state.head, at(40), "a message was placed at 40 since the last scan");
+        state.raise(state.scan_start(), at(45));
+        assert_eq!(state.head, at(45), "no message was placed since the last scan");
     }
 
     #[test]
     fn the_head_stays_close_behind_consumers_while_producers_go_on() {
         let mut state = State::NEW;
         for time in 1..=100 {
-            state.added(place(time));
+            state.added(position(time));
         }
         for time in 1..=90 {
-            let look = state.look();
-            state.added(place(100 + time));
-            state.raise(look, at(time));
-            state.placed(place(100_000 + time));
+            let start = state.scan_start();
+            state.added(position(100 + time));
+            state.raise(start, at(time));
+            state.placed(position(100_000 + time));
             assert!(state.head.ticks() + 2 > time, "head {} behind {time}", state.head);
         }
     }
 
     #[test]
-    fn a_message_placed_after_the_look_holds_the_head_down() {
-        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, looks: 0, time: at(0) };
-        let look = state.look();
-        state.added(place(30));
-        state.raise(look, at(60));
+    fn a_message_placed_after_the_scan_holds_the_head_down() {
+        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, scans: 0, time: at(0) };
+        let start = state.scan_start();
+        state.added(position(30));
+        state.raise(start, at(60));
         assert_eq!(state.head, at(30));
     }
 
     #[test]
-    fn of_two_looks_at_the_same_past_one_counts() {
-        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, looks: 0, time: at(0) };
-        let (early, late) = (state.look(), state.look());
-        state.added(place(30));
+    fn of_two_scans_of_the_same_past_one_counts() {
+        let mut state = State { count: 1, head: at(10), lowest: DateTime::MAX, scans: 0, time: at(0) };
+        let (early, late) = (state.scan_start(), state.scan_start());
+        state.added(position(30));
         state.raise(early, at(60));
         state.raise(late, at(60));
         assert_eq!(state.head, at(30));
@@ -324,12 +331,12 @@ mod tests {
     #[test]
     fn the_head_of_an_empty_queue_is_at_the_end_of_time() {
         let mut state = State::NEW;
-        state.added(place(50));
-        let look = state.look();
+        state.added(position(50));
+        let start = state.scan_start();
         state.removed();
         assert_eq!((state.head, state.count), (DateTime::MAX, 0));
-        state.added(place(20));
-        state.raise(look, at(60));
+        state.added(position(20));
+        state.raise(start, at(60));
         assert_eq!(state.head, at(20));
     }
 }

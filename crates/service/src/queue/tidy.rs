@@ -4,13 +4,13 @@ use tavola_engine::{Change, SpaceId, StoredRow};
 use tavola_model::DateTime;
 
 use super::Queues;
-use super::live::{EXPIRED_MAX, Looked, WhenFull, look};
+use super::live::{EXPIRED_MAX, FinishedScan, WhenFull, scan_visible};
 use super::messages::{put_state, state_of};
-use super::rows::{Place, STATE_ROW, Ticket, text_row};
+use super::rows::{MessageHeader, QueuePosition, STATE_ROW, text_row};
 use crate::catalog::ResourceKind;
 use crate::failure::Failure;
 
-/// How far a look may be ahead of the head before that is worth a write of its own: one second.
+/// How far a scan may be ahead of the head before that is worth a write of its own: one second.
 const RAISE_TICKS_MIN: u64 = 10_000_000;
 /// Living messages that a sweep goes past, so that one that never expires shields few behind it (ours).
 const SWEEP_LIVING_MAX: usize = 64;
@@ -18,11 +18,17 @@ const SWEEP_LIVING_MAX: usize = 64;
 const SWEEP_ROUNDS_MAX: usize = 256;
 
 impl Queues {
-    /// Removes expired messages that a look has met, and raises the head if the look went far. Whoever looked has
-    /// its answer already, so a failure is left to the next look.
-    pub(super) async fn tidy_after(&self, space: SpaceId, now: DateTime, expired: &[Place], looked: Looked) {
-        if let Err(error) = self.tidy(space, now, expired, looked).await {
-            tracing::debug!(%space, %error, "queue is left for the next look to tidy");
+    /// Removes expired messages that a scan has met, and raises the head if the scan went far. Whoever finished has
+    /// its answer already, so a failure is left to the next scan.
+    pub(super) async fn tidy_after(
+        &self,
+        space: SpaceId,
+        now: DateTime,
+        expired: &[QueuePosition],
+        finished: FinishedScan,
+    ) {
+        if let Err(error) = self.tidy(space, now, expired, finished).await {
+            tracing::debug!(%space, %error, "queue is left for the next scan to tidy");
         }
     }
 
@@ -30,30 +36,30 @@ impl Queues {
         &self,
         space: SpaceId,
         now: DateTime,
-        expired: &[Place],
-        looked: Looked,
+        expired: &[QueuePosition],
+        finished: FinishedScan,
     ) -> Result<(), Failure> {
-        let gap = looked.first.ticks().saturating_sub(looked.look.head.ticks());
+        let gap = finished.first.ticks().saturating_sub(finished.start.head.ticks());
         if expired.is_empty() && gap < RAISE_TICKS_MIN {
             return Ok(());
         }
         let keys: Vec<([u8; 25], [u8; 17])> =
-            expired.iter().map(|place| (place.row(), text_row(place.id))).collect();
+            expired.iter().map(|position| (position.row(), text_row(position.id))).collect();
         let mut rows: Vec<&[u8]> = vec![STATE_ROW];
-        for (place, text) in &keys {
-            rows.extend([place.as_slice(), text.as_slice()]);
+        for (position, text) in &keys {
+            rows.extend([position.as_slice(), text.as_slice()]);
         }
         let mut decide = |rows: &[Option<StoredRow>]| {
             let before = state_of(space, rows)?;
             let mut state = before;
-            state.raise(looked.look, looked.first);
+            state.raise(finished.start, finished.first);
             let mut changes = Vec::new();
             for index in 0..expired.len() {
                 let first = 1 + index * 2;
-                let Some(place) = &rows[first] else { continue };
-                if Ticket::decode(space, &place.body)?.has_expired(now) {
+                let Some(position) = &rows[first] else { continue };
+                if MessageHeader::decode(space, &position.body)?.has_expired(now) {
                     state.removed();
-                    changes.extend([Change::Delete { place: first }, Change::Delete { place: first + 1 }]);
+                    changes.extend([Change::Delete { index: first }, Change::Delete { index: first + 1 }]);
                 }
             }
             if state != before {
@@ -82,8 +88,9 @@ impl Queues {
         let live = self.live.find(self.engine.as_ref(), self.clock.as_ref(), space).await?;
         for _ in 0..SWEEP_ROUNDS_MAX {
             let now = live.clock.now(self.clock.as_ref());
-            let seen = look(self.engine.as_ref(), space, now, SWEEP_LIVING_MAX, WhenFull::Stop).await?;
-            self.tidy(space, now, &seen.expired, seen.looked).await?;
+            let seen =
+                scan_visible(self.engine.as_ref(), space, now, SWEEP_LIVING_MAX, WhenFull::Stop).await?;
+            self.tidy(space, now, &seen.expired, seen.finished).await?;
             if seen.expired.len() < EXPIRED_MAX {
                 break;
             }

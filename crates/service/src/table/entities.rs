@@ -35,7 +35,7 @@ pub(crate) async fn write_entity(
     let mut refusal = None;
     let mut decide_row =
         |_: DateTime, rows: &[Option<StoredRow>]| match decide(space, &write, rows[0].as_ref()) {
-            Ok(decided) => Decision::Apply(vec![decided.into_change(0)]),
+            Ok(decision) => Decision::Apply(vec![decision.into_change(0)]),
             Err(error) => {
                 refusal = Some(error);
                 Decision::Refuse
@@ -50,17 +50,17 @@ pub(crate) async fn write_entity(
 
 /// What becomes of an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Decided {
+pub(super) enum EntityDecision {
     Put(Properties),
     Delete,
 }
 
-impl Decided {
-    /// The change of the row at this place.
-    pub fn into_change(self, place: usize) -> Change {
+impl EntityDecision {
+    /// The change of the row at this index.
+    pub fn into_change(self, index: usize) -> Change {
         match self {
-            Decided::Put(properties) => Change::Put { place, body: properties.as_bytes().clone() },
-            Decided::Delete => Change::Delete { place },
+            EntityDecision::Put(properties) => Change::Put { index, body: properties.as_bytes().clone() },
+            EntityDecision::Delete => Change::Delete { index },
         }
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn decide(
     space: SpaceId,
     write: &EntityWrite,
     stored: Option<&StoredRow>,
-) -> Result<Decided, Failure> {
+) -> Result<EntityDecision, Failure> {
     let merge_into = |row: &StoredRow, changes: &Properties| {
         Ok::<_, Failure>(decode_properties(space, &row.body)?.merged(changes))
     };
@@ -92,7 +92,7 @@ pub(super) fn decide(
         EntityChange::Merge(changes, condition) => merge_into(existing(stored, *condition)?, changes)?,
         EntityChange::Delete(condition) => {
             existing(stored, *condition)?;
-            return Ok(Decided::Delete);
+            return Ok(EntityDecision::Delete);
         }
     };
     if properties.len() > ENTITY_PROPERTIES_MAX {
@@ -101,7 +101,7 @@ pub(super) fn decide(
     if properties.entity_exceeds(&write.key, ENTITY_BYTES_MAX) {
         return Err(ErrorCode::EntityTooLarge.into());
     }
-    Ok(Decided::Put(properties))
+    Ok(EntityDecision::Put(properties))
 }
 
 /// What a write that was kept under this version gives.

@@ -22,11 +22,11 @@ pub(crate) async fn transact_entities(
     let mut refusal = None;
     let mut decide_all = |_: DateTime, rows: &[Option<StoredRow>]| {
         let mut changes = Vec::with_capacity(writes.len());
-        for (place, (write, stored)) in writes.iter().zip(rows).enumerate() {
+        for (index, (write, stored)) in writes.iter().zip(rows).enumerate() {
             match decide(space, write, stored.as_ref()) {
-                Ok(decided) => changes.push(decided.into_change(place)),
+                Ok(decision) => changes.push(decision.into_change(index)),
                 Err(error) => {
-                    refusal = Some(error.at_operation(place));
+                    refusal = Some(error.at_operation(index));
                     return Decision::Refuse;
                 }
             }
