@@ -62,7 +62,7 @@ fn is_multipart(content_type: &str) -> bool {
     media.trim().eq_ignore_ascii_case("multipart/mixed")
 }
 
-fn boundary_of(content_type: &str) -> Option<String> {
+pub(super) fn boundary_of(content_type: &str) -> Option<String> {
     content_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         let value = value.trim().trim_matches('"');
@@ -71,7 +71,7 @@ fn boundary_of(content_type: &str) -> Option<String> {
 }
 
 /// The contents between delimiter lines; the line end before a delimiter belongs to the delimiter.
-fn split_parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+pub(super) fn split_parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     let delimiter = format!("--{boundary}").into_bytes();
     let mut rest = body;
     let mut started = false;
@@ -129,7 +129,7 @@ fn is_closing(line: &[u8], delimiter: &[u8]) -> bool {
 }
 
 /// Headers up to the empty line, and what follows.
-fn split_head(part: &[u8]) -> Result<(HeaderMap, &[u8]), ServiceError> {
+pub(super) fn split_head(part: &[u8]) -> Result<(HeaderMap, &[u8]), ServiceError> {
     let mut headers = HeaderMap::new();
     let mut rest = part;
     while !rest.is_empty() {
@@ -166,7 +166,7 @@ fn inner_request(content: &[u8]) -> Result<InnerRequest<'_>, ServiceError> {
     Ok(InnerRequest { method, uri, headers, body })
 }
 
-fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     match bytes.iter().position(|byte| *byte == b'\n') {
         Some(end) => (bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]), &bytes[end + 1..]),
         None => (bytes, &[]),

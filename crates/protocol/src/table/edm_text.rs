@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use tavola_model::{DateTime, EdmType, EdmValue, ErrorCode, Guid, ServiceError};
 
 /// A value that owns what it had to decode.
+#[derive(Debug)]
 pub enum TextValue<'a> {
     /// Nothing had to be copied.
     Plain(EdmValue<'a>),
@@ -29,32 +30,36 @@ impl TextValue<'_> {
     }
 }
 
-/// Reads the text of a value of a known type. `name` is for the message about dates out of range.
+/// Reads the text of a value of a known type that is to be stored. `name` is for the message about dates out of
+/// range.
 pub fn parse<'a>(edm_type: EdmType, text: Cow<'a, str>, name: &str) -> Result<TextValue<'a>, ServiceError> {
+    let value = read(edm_type, text).ok_or_else(ServiceError::unreadable_body)?;
+    if let TextValue::Plain(EdmValue::DateTime(time)) = value {
+        storable(time, name)?;
+    }
+    Ok(value)
+}
+
+/// Reads the text of a value of a known type; `None` if it is none.
+pub fn read(edm_type: EdmType, text: Cow<'_, str>) -> Option<TextValue<'_>> {
     let value = match edm_type {
-        EdmType::String => return Ok(TextValue::Text(text)),
+        EdmType::String => return Some(TextValue::Text(text)),
         EdmType::Binary => {
-            return base64_simd::STANDARD
-                .decode_to_vec(text.trim())
-                .map(TextValue::Bytes)
-                .map_err(|_| ServiceError::unreadable_body());
+            return base64_simd::STANDARD.decode_to_vec(text.trim()).ok().map(TextValue::Bytes);
         }
         EdmType::Boolean => parse_boolean(text.trim()).map(EdmValue::Boolean),
-        EdmType::DateTime => match DateTime::parse(text.trim()) {
-            Some(time) => return storable(time, name).map(|time| TextValue::Plain(EdmValue::DateTime(time))),
-            None => None,
-        },
+        EdmType::DateTime => DateTime::parse(text.trim()).map(EdmValue::DateTime),
         EdmType::Double => parse_double(text.trim()).map(EdmValue::Double),
         EdmType::Guid => Guid::parse(text.trim()).map(EdmValue::Guid),
         EdmType::Int32 => text.trim().parse().ok().map(EdmValue::Int32),
         EdmType::Int64 => text.trim().parse().ok().map(EdmValue::Int64),
     };
-    value.map(TextValue::Plain).ok_or_else(ServiceError::unreadable_body)
+    value.map(TextValue::Plain)
 }
 
-fn storable(time: DateTime, name: &str) -> Result<DateTime, ServiceError> {
+fn storable(time: DateTime, name: &str) -> Result<(), ServiceError> {
     if time >= DateTime::STORABLE_MIN {
-        return Ok(time);
+        return Ok(());
     }
     let (year, month, day) = time.date();
     let (hour, minute, second, _) = time.time_of_day();

@@ -54,10 +54,11 @@ pub fn entity(body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
     Ok(entity)
 }
 
-type Members<'a> = Vec<(Cow<'a, str>, Member<'a>)>;
+/// The members of an object, in order.
+pub(super) type Members<'a> = Vec<(Cow<'a, str>, Member<'a>)>;
 
 /// The value of a member, as far as the service cares.
-enum Member<'a> {
+pub(super) enum Member<'a> {
     Null,
     Boolean(bool),
     /// A whole number.
@@ -80,7 +81,8 @@ fn read_members(body: &[u8]) -> Result<Members<'_>, ServiceError> {
     Ok(members)
 }
 
-struct MembersVisitor;
+/// Reads the members of an object.
+pub(super) struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
     type Value = Members<'de>;
@@ -198,11 +200,12 @@ fn value<'a>(
 }
 
 /// A whole number that fits is an Int32; every other number is a Double.
-fn whole_number(number: i64) -> EdmValue<'static> {
+pub(super) fn whole_number(number: i64) -> EdmValue<'static> {
     i32::try_from(number).map_or_else(|_| double(number), EdmValue::Int32)
 }
 
-fn double(number: i64) -> EdmValue<'static> {
+/// A long whole number as a Double.
+pub(super) fn double(number: i64) -> EdmValue<'static> {
     #[expect(clippy::cast_precision_loss, reason = "a Double holds what it can of a long whole number")]
     EdmValue::Double(number as f64)
 }

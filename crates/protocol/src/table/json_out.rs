@@ -200,7 +200,7 @@ fn write_property(level: MetadataLevel, property: StoredProperty<'_>, out: &mut 
 }
 
 /// Types that JSON cannot tell by itself.
-fn needs_annotation(value: EdmValue<'_>) -> bool {
+pub(super) fn needs_annotation(value: EdmValue<'_>) -> bool {
     match value.edm_type() {
         EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 => true,
         EdmType::Double => matches!(value, EdmValue::Double(number) if !number.is_finite()),
@@ -208,7 +208,8 @@ fn needs_annotation(value: EdmValue<'_>) -> bool {
     }
 }
 
-fn write_value(value: EdmValue<'_>, out: &mut Vec<u8>) {
+/// A value in its JSON form.
+pub(super) fn write_value(value: EdmValue<'_>, out: &mut Vec<u8>) {
     match value {
         EdmValue::Binary(bytes) => {
             out.push(b'"');
@@ -252,7 +253,8 @@ fn write_double(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-fn write_name(name: &[u8], suffix: &[u8], out: &mut Vec<u8>) {
+/// A name with a suffix, in quotes.
+pub(super) fn write_name(name: &[u8], suffix: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     write_escaped(name, out);
     out.extend_from_slice(suffix);
