@@ -1,7 +1,7 @@
 //! Connections to another server on the same store.
 //!
 //! A connection is opened when a request needs one, and kept for the next. Before anything of a client is sent over it,
-//! a knock tells whether the server that is meant is at the other end: this is against addresses that came to belong to
+//! a hello tells whether the server that is meant is at the other end: this is against addresses that came to belong to
 //! something else, not against somebody who lies. The number of connections, the wait for one and every step over it
 //! are bounded.
 //!
@@ -22,12 +22,12 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::owner::{Candidate, Member, MemberPort};
-use crate::pinned;
+use super::owner::{Candidate, Member, MemberPort};
+use super::pinned;
 use crate::receive::Origin;
 
 /// Asks a server whether it is the one that is meant, and its answer that it is.
-pub(crate) const KNOCK: &str = "x-tavola-knock";
+pub(crate) const HELLO: &str = "x-tavola-hello";
 
 /// Connections to one port of a server, and so requests under way to it.
 const CONNECTIONS_MAX: usize = 128;
@@ -35,8 +35,8 @@ const CONNECTIONS_MAX: usize = 128;
 const ROOM_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a connection may take to open.
 const CONNECT_TIME_MAX: Duration = Duration::from_millis(100);
-/// How long a server may take to shake hands and answer a knock: longer than it takes a busy one.
-const KNOCK_TIME_MAX: Duration = Duration::from_millis(500);
+/// How long a server may take to shake hands and answer a hello: longer than it takes a busy one.
+const HELLO_TIME_MAX: Duration = Duration::from_millis(500);
 /// How long an unused connection is kept: far shorter than the other side does, unless it is set to less.
 const KEPT_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a request may take, answer included: longer than the store mostly tries to keep a write.
@@ -52,7 +52,7 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// What became of a request.
 #[derive(Debug)]
-pub(crate) enum Fate {
+pub(crate) enum SendOutcome {
     /// It was answered.
     Answered(Response<Bytes>),
     /// The server has not seen it.
@@ -124,15 +124,15 @@ impl Peer {
     }
 
     /// Sends a request to a port like that by which it came in, and waits for the answer.
-    pub async fn send(&self, origin: Origin, mut request: Request<Full<Bytes>>) -> Fate {
+    pub async fn send(&self, origin: Origin, mut request: Request<Full<Bytes>>) -> SendOutcome {
         let Some(line) = self.line(origin) else {
-            return Fate::NotSent("the server has no such port".into());
+            return SendOutcome::NotSent("the server has no such port".into());
         };
         let deadline = Instant::now() + ANSWER_TIME_MAX;
         let Ok(Ok(_place)) = timeout(ROOM_TIME_MAX, line.room.acquire()).await else {
             let cause: Cause = "all connections to the server are in use".into();
             self.leave_out(cause.as_ref());
-            return Fate::NotSent(cause);
+            return SendOutcome::NotSent(cause);
         };
         // A kept connection can have been closed by the other side; then the request comes back as it was.
         while let Some(sender) = line.take_kept().await {
@@ -145,11 +145,11 @@ impl Peer {
             Ok(sender) => sender,
             Err(cause) => {
                 self.leave_out(cause.as_ref());
-                return Fate::NotSent(cause);
+                return SendOutcome::NotSent(cause);
             }
         };
         let sent = self.exchange(line, sender, request, deadline).await;
-        sent.unwrap_or_else(|_| Fate::NotSent("the server closed a fresh connection".into()))
+        sent.unwrap_or_else(|_| SendOutcome::NotSent("the server closed a fresh connection".into()))
     }
 
     /// Sends a request over a connection; gives it back if nothing of it was written.
@@ -159,7 +159,7 @@ impl Peer {
         mut sender: SendRequest<Full<Bytes>>,
         request: Request<Full<Bytes>>,
         deadline: Instant,
-    ) -> Result<Fate, Box<Request<Full<Bytes>>>> {
+    ) -> Result<SendOutcome, Box<Request<Full<Bytes>>>> {
         let mut answer = std::pin::pin!(sender.try_send_request(request));
         let answered = match timeout(SLOW_TIME, answer.as_mut()).await {
             Ok(answered) => Ok(answered),
@@ -172,9 +172,9 @@ impl Peer {
             Ok(Ok(response)) => response,
             Ok(Err(mut failure)) => match failure.take_message() {
                 Some(request) => return Err(Box::new(request)),
-                None => return Ok(Fate::Unknown(failure.into_error().into())),
+                None => return Ok(SendOutcome::Unknown(failure.into_error().into())),
             },
-            Err(late) => return Ok(Fate::Unknown(late.into())),
+            Err(late) => return Ok(SendOutcome::Unknown(late.into())),
         };
         let is_last = response.headers().contains_key(header::CONNECTION);
         match timeout_at(deadline, collect(response)).await {
@@ -182,10 +182,10 @@ impl Peer {
                 if !is_last {
                     lock(&line.kept).push(Kept { sender, since: Instant::now() });
                 }
-                Ok(Fate::Answered(response))
+                Ok(SendOutcome::Answered(response))
             }
-            Ok(Err(cause)) => Ok(Fate::Unknown(cause)),
-            Err(late) => Ok(Fate::Unknown(late.into())),
+            Ok(Err(cause)) => Ok(SendOutcome::Unknown(cause)),
+            Err(late) => Ok(SendOutcome::Unknown(late.into())),
         }
     }
 
@@ -196,17 +196,17 @@ impl Peer {
         stream.set_nodelay(true)?;
         let greeted = async {
             if !port.secure {
-                return self.knock(stream).await;
+                return self.hello(stream).await;
             }
             let certificate = self.member.certificate.ok_or("its certificate is not known")?;
             let name = pinned::server_name(&self.member.host);
-            self.knock(pinned::connector(certificate)?.connect(name, stream).await?).await
+            self.hello(pinned::connector(certificate)?.connect(name, stream).await?).await
         };
-        timeout(KNOCK_TIME_MAX, greeted).await?
+        timeout(HELLO_TIME_MAX, greeted).await?
     }
 
     /// Makes sure who is at the other end.
-    async fn knock(
+    async fn hello(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> Result<SendRequest<Full<Bytes>>, Cause> {
@@ -218,10 +218,10 @@ impl Peer {
                 tracing::debug!(%error, "connection to another server ended");
             }
         });
-        let knock = Request::get("/").header(header::HOST, "tavola").header(KNOCK, &self.member.start_id);
-        let answer = collect(sender.send_request(knock.body(Full::default())?).await?).await?;
+        let hello = Request::get("/").header(header::HOST, "tavola").header(HELLO, &self.member.start_id);
+        let answer = collect(sender.send_request(hello.body(Full::default())?).await?).await?;
         let is_meant = answer.status() == StatusCode::NO_CONTENT
-            && answer.headers().get(KNOCK).is_some_and(|id| id.as_bytes() == self.member.start_id.as_bytes());
+            && answer.headers().get(HELLO).is_some_and(|id| id.as_bytes() == self.member.start_id.as_bytes());
         if !is_meant {
             return Err("another server listens at its address".into());
         }
