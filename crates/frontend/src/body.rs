@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming};
 use tavola_model::ErrorCode;
 use tavola_service::{ByteSource, PIECE_BYTES_MAX, SourceError};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -88,8 +88,13 @@ impl Transfers {
 
 impl RequestBody {
     pub fn new(incoming: Incoming, headers: &HeaderMap, is_of_server: bool) -> Self {
-        let awaits_continue = headers.contains_key(header::EXPECT) && !incoming.is_end_stream();
+        let awaits_continue = !incoming.is_end_stream() && headers.contains_key(header::EXPECT);
         Self { incoming, awaits_continue, is_of_server }
+    }
+
+    /// Nothing comes, or nothing more.
+    pub fn is_empty(&self) -> bool {
+        self.incoming.is_end_stream()
     }
 
     /// Whether it is worth asking for permission first: it needs room, or its client waits to be asked for it.
@@ -145,7 +150,8 @@ impl RequestBody {
         if self.incoming.is_end_stream() {
             return if first.len() > bytes_max { Err(ErrorCode::RequestBodyTooLarge) } else { Ok(first) };
         }
-        self.gather(first, bytes_max, time, transfers.bodies.room(caller())).await
+        // Boxed, so that a request whose body comes in one piece does not carry it.
+        Box::pin(self.gather(first, bytes_max, time, transfers.bodies.room(caller()))).await
     }
 
     /// The rest of a body that comes in pieces. They are copied together as they come: each one that is kept would hold
@@ -188,17 +194,19 @@ impl RequestBody {
     /// Reads on for a while without keeping anything: a client that sends before it listens would else find its
     /// connection reset and never read why it was refused. One that waits to be asked is not asked.
     pub async fn discard(&mut self) {
-        if self.awaits_continue {
-            return;
+        if !self.awaits_continue && !self.is_empty() {
+            Box::pin(read_on(&mut self.incoming)).await;
         }
-        let mut discarded = 0;
-        let mut deadline = None;
-        while discarded < DISCARD_BYTES_MAX && !self.incoming.is_end_stream() {
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + DISCARD_TIME_MAX);
-            match timeout_at(deadline, self.incoming.frame()).await {
-                Ok(Some(Ok(frame))) => discarded += frame.data_ref().map_or(0, Bytes::len),
-                Ok(None | Some(Err(_))) | Err(_) => return,
-            }
+    }
+}
+
+async fn read_on(incoming: &mut Incoming) {
+    let deadline = Instant::now() + DISCARD_TIME_MAX;
+    let mut discarded = 0;
+    while discarded < DISCARD_BYTES_MAX {
+        match timeout_at(deadline, incoming.frame()).await {
+            Ok(Some(Ok(frame))) => discarded += frame.data_ref().map_or(0, Bytes::len),
+            Ok(None | Some(Err(_))) | Err(_) => return,
         }
     }
 }
@@ -226,13 +234,8 @@ impl ArrivalTime {
             });
             let frame = match ready.await {
                 Some(frame) => frame,
-                None => {
-                    let started = Instant::now();
-                    let left = self.allowed(received).saturating_sub(self.waited);
-                    let frame = timeout(left, body.frame()).await;
-                    self.waited += started.elapsed();
-                    frame.map_err(|_| ErrorCode::OperationTimedOut)?
-                }
+                // Boxed, so that a request whose body is there does not carry the timer.
+                None => Box::pin(self.wait_for_frame(body, received)).await?,
             };
             match frame {
                 None => return Ok(None),
@@ -244,6 +247,18 @@ impl ArrivalTime {
                 Some(Err(_)) => return Err(ErrorCode::InvalidInput),
             }
         }
+    }
+
+    async fn wait_for_frame(
+        &mut self,
+        body: &mut Incoming,
+        received: usize,
+    ) -> Result<Option<Result<Frame<Bytes>, hyper::Error>>, ErrorCode> {
+        let started = Instant::now();
+        let left = self.allowed(received).saturating_sub(self.waited);
+        let frame = timeout(left, body.frame()).await;
+        self.waited += started.elapsed();
+        frame.map_err(|_| ErrorCode::OperationTimedOut)
     }
 
     /// How long a body may have been waited for by the time that so much of it is there.

@@ -18,7 +18,7 @@ use tavola_service::{AnswerRoom, Service, cors};
 
 use crate::accounts::LiveAccounts;
 use crate::answer::{self, AnswerBody};
-use crate::body::{ROOM_TIME_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
+use crate::body::{BodyRule, ROOM_TIME_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
 use crate::budget::{CallerId, Room};
 use crate::cluster::{Affinity, Forwarded, is_forwarded};
 use crate::dispatch::Routed;
@@ -175,8 +175,10 @@ impl Pipeline {
                 .inspect_err(|_| route.note_refusal(form))?;
         }
         let taken = match body.take() {
-            Some(body) => body.take(route.body_rule(), transfers, || caller_id(received, address)).await,
-            None => Ok(TakenBody::Whole(Bytes::new())),
+            Some(body) if !body.is_empty() || matches!(route.body_rule(), BodyRule::Stream { .. }) => {
+                body.take(route.body_rule(), transfers, || caller_id(received, address)).await
+            }
+            _ => Ok(TakenBody::Whole(Bytes::new())),
         };
         let body = match taken {
             Ok(TakenBody::Whole(bytes)) => bytes,
@@ -332,7 +334,7 @@ async fn answer_room(
     }
     if (is_dequeue || command.writes() && body.len() > UNCOUNTED_BYTES) && transfers.answers.is_crowded() {
         let room = transfers.answers.room(caller());
-        room.grow(UNCOUNTED_BYTES, ROOM_TIME_MAX).await.map_err(|_| ErrorCode::ServerBusy)?;
+        Box::pin(room.grow(UNCOUNTED_BYTES, ROOM_TIME_MAX)).await.map_err(|_| ErrorCode::ServerBusy)?;
         return Ok(Some(Arc::new(room)));
     }
     Ok(None)
