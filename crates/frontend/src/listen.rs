@@ -214,7 +214,7 @@ impl Frontend {
         metadata_names: Vec<String>,
     ) -> http::Response<AnswerBody> {
         let (parts, incoming) = request.into_parts();
-        // hyper lets a head grow to twice its bound before it looks.
+        // hyper lets a head grow to twice its bound before it checks.
         if head_bytes(&parts) > self.settings().head_bytes_max {
             return head_too_large();
         }

@@ -91,7 +91,7 @@ pub(crate) fn decode(
         version: &reply.version,
         query: head.query,
         headers: &head.received.headers,
-        spelled_names: &head.received.metadata_names,
+        metadata_names: &head.received.metadata_names,
         body,
     };
     queue::decode(route, &request)

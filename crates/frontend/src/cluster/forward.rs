@@ -140,7 +140,7 @@ impl Affinity {
                 Ok(Some(response))
             }
             Verdict::Busy => {
-                owner.leave_out(&Busy);
+                owner.suspend(&Busy);
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 Ok(None)
             }
@@ -183,7 +183,7 @@ impl Affinity {
     }
 }
 
-/// Why a server that answers 503 is left out.
+/// Why a server that answers 503 is suspended.
 #[derive(Debug, thiserror::Error)]
 #[error("it is busy")]
 struct Busy;

@@ -38,13 +38,13 @@ const CONNECT_TIME_MAX: Duration = Duration::from_millis(100);
 /// How long a server may take to shake hands and answer a hello: longer than it takes a busy one.
 const HELLO_TIME_MAX: Duration = Duration::from_millis(500);
 /// How long an unused connection is kept: far shorter than the other side does, unless it is set to less.
-const KEPT_TIME_MAX: Duration = Duration::from_secs(5);
+const IDLE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a request may take, answer included: longer than the store mostly tries to keep a write.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
-/// How long a server may take to answer before it is left out for others.
+/// How long a server may take to answer before it is suspended.
 const SLOW_TIME: Duration = Duration::from_secs(5);
-/// For how long a server that failed is left out.
-const LEFT_OUT_TIME: Duration = Duration::from_secs(3);
+/// For how long a server that failed is suspended.
+const SUSPENDED_TIME: Duration = Duration::from_secs(3);
 /// Bytes of an answer: more than the largest transaction gives back.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -66,96 +66,97 @@ pub(crate) enum SendOutcome {
 pub(crate) struct Peer {
     pub member: Member,
     pub candidate: Candidate,
-    lines: Vec<Line>,
-    left_out_until: Mutex<Option<Instant>>,
+    ports: Vec<PortConnections>,
+    suspended_until: Mutex<Option<Instant>>,
 }
 
 /// The connections to one port.
 #[derive(Debug)]
-struct Line {
+struct PortConnections {
     port: MemberPort,
     room: Semaphore,
-    kept: Mutex<Vec<Kept>>,
+    idle: Mutex<Vec<IdleConnection>>,
 }
 
 /// A connection that waits for its next request.
 #[derive(Debug)]
-struct Kept {
+struct IdleConnection {
     sender: SendRequest<Full<Bytes>>,
     since: Instant,
 }
 
 impl Peer {
     pub fn new(member: Member) -> Self {
-        let line = |port: &MemberPort| Line {
+        let port_connections = |port: &MemberPort| PortConnections {
             port: *port,
             room: Semaphore::new(CONNECTIONS_MAX),
-            kept: Mutex::default(),
+            idle: Mutex::default(),
         };
-        let lines = member.ports.iter().map(line).collect();
-        Self { candidate: Candidate::of(&member), member, lines, left_out_until: Mutex::default() }
+        let ports = member.ports.iter().map(port_connections).collect();
+        Self { candidate: Candidate::of(&member), member, ports, suspended_until: Mutex::default() }
     }
 
     /// Whether requests that come in here by such a port may be given to it now.
     pub fn is_open_for(&self, origin: Origin) -> bool {
-        let is_left_out = lock(&self.left_out_until).is_some_and(|until| Instant::now() < until);
-        !is_left_out && self.line(origin).is_some()
+        let is_suspended = lock(&self.suspended_until).is_some_and(|until| Instant::now() < until);
+        !is_suspended && self.port_connections(origin).is_some()
     }
 
     /// The port that is like the one by which a request came in: what came encrypted goes on encrypted.
-    fn line(&self, origin: Origin) -> Option<&Line> {
+    fn port_connections(&self, origin: Origin) -> Option<&PortConnections> {
         let is_like = |port: &MemberPort| port.service == origin.service && port.secure == origin.secure;
-        self.lines.iter().find(|line| is_like(&line.port))
+        self.ports.iter().find(|port_connections| is_like(&port_connections.port))
     }
 
     /// Gives it nothing for a few seconds.
-    pub fn leave_out(&self, reason: &(dyn std::error::Error + 'static)) {
-        let until = Instant::now() + LEFT_OUT_TIME;
-        if lock(&self.left_out_until).replace(until).is_none_or(|until| until < Instant::now()) {
-            tracing::info!(server = self.member.name, reason, "another server is left out for a while");
+    pub fn suspend(&self, reason: &(dyn std::error::Error + 'static)) {
+        let until = Instant::now() + SUSPENDED_TIME;
+        if lock(&self.suspended_until).replace(until).is_none_or(|until| until < Instant::now()) {
+            tracing::info!(server = self.member.name, reason, "another server is suspended for a while");
         }
     }
 
     /// Closes connections that nobody has used for a while.
     pub fn close_unused(&self) {
-        for line in &self.lines {
-            lock(&line.kept).retain(|kept| kept.since.elapsed() < KEPT_TIME_MAX && !kept.sender.is_closed());
+        for port_connections in &self.ports {
+            lock(&port_connections.idle)
+                .retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX && !idle.sender.is_closed());
         }
     }
 
     /// Sends a request to a port like that by which it came in, and waits for the answer.
     pub async fn send(&self, origin: Origin, mut request: Request<Full<Bytes>>) -> SendOutcome {
-        let Some(line) = self.line(origin) else {
+        let Some(port_connections) = self.port_connections(origin) else {
             return SendOutcome::NotSent("the server has no such port".into());
         };
         let deadline = Instant::now() + ANSWER_TIME_MAX;
-        let Ok(Ok(_place)) = timeout(ROOM_TIME_MAX, line.room.acquire()).await else {
+        let Ok(Ok(_permit)) = timeout(ROOM_TIME_MAX, port_connections.room.acquire()).await else {
             let cause: Cause = "all connections to the server are in use".into();
-            self.leave_out(cause.as_ref());
+            self.suspend(cause.as_ref());
             return SendOutcome::NotSent(cause);
         };
-        // A kept connection can have been closed by the other side; then the request comes back as it was.
-        while let Some(sender) = line.take_kept().await {
-            match self.exchange(line, sender, request, deadline).await {
+        // An idle connection can have been closed by the other side; then the request comes back as it was.
+        while let Some(sender) = port_connections.take_idle().await {
+            match self.exchange(port_connections, sender, request, deadline).await {
                 Ok(sent) => return sent,
                 Err(unsent) => request = *unsent,
             }
         }
-        let sender = match self.connect(line.port).await {
+        let sender = match self.connect(port_connections.port).await {
             Ok(sender) => sender,
             Err(cause) => {
-                self.leave_out(cause.as_ref());
+                self.suspend(cause.as_ref());
                 return SendOutcome::NotSent(cause);
             }
         };
-        let sent = self.exchange(line, sender, request, deadline).await;
+        let sent = self.exchange(port_connections, sender, request, deadline).await;
         sent.unwrap_or_else(|_| SendOutcome::NotSent("the server closed a fresh connection".into()))
     }
 
     /// Sends a request over a connection; gives it back if nothing of it was written.
     async fn exchange(
         &self,
-        line: &Line,
+        port_connections: &PortConnections,
         mut sender: SendRequest<Full<Bytes>>,
         request: Request<Full<Bytes>>,
         deadline: Instant,
@@ -164,7 +165,7 @@ impl Peer {
         let answered = match timeout(SLOW_TIME, answer.as_mut()).await {
             Ok(answered) => Ok(answered),
             Err(slow) => {
-                self.leave_out(&slow);
+                self.suspend(&slow);
                 timeout_at(deadline, answer).await
             }
         };
@@ -180,7 +181,7 @@ impl Peer {
         match timeout_at(deadline, collect(response)).await {
             Ok(Ok(response)) => {
                 if !is_last {
-                    lock(&line.kept).push(Kept { sender, since: Instant::now() });
+                    lock(&port_connections.idle).push(IdleConnection { sender, since: Instant::now() });
                 }
                 Ok(SendOutcome::Answered(response))
             }
@@ -230,12 +231,12 @@ impl Peer {
     }
 }
 
-impl Line {
+impl PortConnections {
     /// A connection that was kept and can still be used.
-    async fn take_kept(&self) -> Option<SendRequest<Full<Bytes>>> {
+    async fn take_idle(&self) -> Option<SendRequest<Full<Bytes>>> {
         loop {
-            let Kept { mut sender, since } = lock(&self.kept).pop()?;
-            let is_fresh = since.elapsed() < KEPT_TIME_MAX;
+            let IdleConnection { mut sender, since } = lock(&self.idle).pop()?;
+            let is_fresh = since.elapsed() < IDLE_TIME_MAX;
             // It is ready as soon as the end of the last answer was seen, which is mostly so already.
             if is_fresh && matches!(timeout(CONNECT_TIME_MAX, sender.ready()).await, Ok(Ok(()))) {
                 return Some(sender);

@@ -254,7 +254,7 @@ async fn the_first_write_to_a_partition_stays_here() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_left_out_for_a_while() {
+async fn a_server_that_is_not_there_is_suspended_for_a_while() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let affinity = beside(port);
     assert!(forward(&affinity).await.unwrap().is_none());
@@ -282,7 +282,7 @@ async fn a_write_whose_answer_is_lost_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_left_out_and_its_write_is_unknown() {
+async fn a_server_that_says_nothing_is_suspended_and_its_write_is_unknown() {
     let fake = Fake::start(Manner::SaysNothing).await;
     let affinity = beside(fake.port);
     let silent = tokio::spawn({
@@ -360,7 +360,7 @@ async fn a_refusal_of_the_service_is_an_answer() {
 }
 
 #[tokio::test]
-async fn only_its_own_name_is_answered_to_a_knock() {
+async fn only_its_own_name_is_answered_to_a_hello() {
     let affinity = beside(1);
     let hello = |id| HeaderMap::from_iter([(HeaderName::from_static(HELLO), HeaderValue::from_static(id))]);
     assert_eq!(affinity.answer_hello(&hello("1")).unwrap().status(), 204);
