@@ -6,8 +6,7 @@ use anyhow::{Context, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tavola_auth::{
-    Account, AccountSas, DEVELOPMENT_ACCOUNT, KeyLimit, ServiceSas, sign_account_sas,
-    sign_service_sas,
+    Account, AccountSas, DEVELOPMENT_ACCOUNT, KeyLimit, ServiceSas, sign_account_sas, sign_service_sas,
 };
 use tavola_model::{Clock as _, DateTime, RandomSource as _, StorageService};
 use tavola_system::{SystemClock, SystemRandom};

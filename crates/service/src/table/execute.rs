@@ -50,7 +50,8 @@ impl Tables {
                 self.set_acl(account, &table, identifiers).await?;
                 Ok(TableOutcome::TableAclSet)
             }
-            TableCommand::QueryEntities(query) => self.query(account, query, limit, room).await,
+            // Boxed, so that other commands do not carry it.
+            TableCommand::QueryEntities(query) => Box::pin(self.query(account, query, limit, room)).await,
             TableCommand::GetEntity(get) => self.get(account, &get, limit).await,
             TableCommand::WriteEntity(table, write) => self.write(account, &table, write, limit).await,
             TableCommand::TransactEntities(transaction) => self.transact(account, transaction, limit).await,
@@ -78,7 +79,7 @@ impl Tables {
             room,
             progress: progress.clone(),
         };
-        let read = query_entities(reading, query);
+        let read = Box::pin(query_entities(reading, query));
         self.long_reads.run(progress, read).await.map(TableOutcome::EntitiesQueried)
     }
 
