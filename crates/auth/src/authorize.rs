@@ -128,7 +128,7 @@ fn check_letters(
 
 /// The limits of the token together with those of its stored policy. Each limit comes from one of the two: a
 /// token cannot widen what was stored, so the service refuses a limit that is in both.
-fn with_policy(
+pub(crate) fn with_policy(
     rights: &ServiceSasRights,
     policy: Option<&SignedIdentifier>,
 ) -> Result<TokenLimits, ServiceError> {

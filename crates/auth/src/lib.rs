@@ -13,6 +13,7 @@
 //! ```
 
 mod account;
+mod admit;
 mod authenticate;
 mod authorize;
 mod bearer;
@@ -23,6 +24,7 @@ mod shared_key;
 mod sign;
 
 pub use account::{Account, AccountError, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+pub use admit::{HeadNeed, Permissions, ResourceNeed, admit};
 pub use authenticate::{Caller, RequestHead, SKEW_SECONDS_MAX, authenticate};
 pub use authorize::{Permitted, authorize};
 pub use bearer::{BEARER_LEEWAY_SECONDS, BearerRules, KeySet, KeySetError, TokenIssuer};

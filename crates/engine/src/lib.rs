@@ -4,6 +4,7 @@
 //! bytes) to (version, body). There is one way to write, [`Engine::transact`], and it touches one partition; rows that
 //! move here from another store come in by [`Engine::load`].
 
+mod byte_source;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod engine;
@@ -13,6 +14,7 @@ mod memory;
 mod space;
 mod tick;
 
+pub use byte_source::{ByteSource, PIECE_BYTES_MAX, SourceError};
 pub use engine::{Change, Decide, Decision, Engine, LoadedRow, ScannedRow, StoredRow, Transacted, Visit};
 pub use error::{Cause, EngineError};
 pub use fault::{FaultEngine, FaultSettings};

@@ -11,7 +11,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Starts at a random place.
+    /// Starts at a random count.
     pub fn new(random: &dyn RandomSource) -> Self {
         Self { counter: AtomicU64::new(u64::from_le_bytes(random.bytes())) }
     }

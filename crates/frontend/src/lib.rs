@@ -5,27 +5,29 @@
 //! their partition.
 
 mod accounts;
-mod case;
-mod forward;
+mod answer;
+mod body;
+mod budget;
+mod cluster;
+mod connections;
+mod dispatch;
 mod ids;
 mod listen;
-mod owner;
+mod metadata_case;
 mod pace;
-mod peer;
-mod pinned;
 mod pipeline;
+mod queue;
 mod receive;
-mod recent;
+mod response_case;
 mod settings;
-mod spelling;
+#[cfg(test)]
+mod stream_test;
+mod table;
 mod tls;
-mod understand;
 
 pub use accounts::LiveAccounts;
-pub use forward::{Affinity, AffinityMetrics};
+pub use cluster::{Affinity, AffinityMetrics, Fingerprint, Member, MemberPort};
 pub use listen::{Frontend, Listener, Shutdown};
-pub use owner::{Member, MemberPort};
-pub use pinned::Fingerprint;
 pub use pipeline::{Pipeline, PipelineSettings};
 pub use settings::FrontendSettings;
 pub use tls::{Tls, TlsError};

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderValue;
-use http_body_util::Full;
+use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,14 +14,17 @@ use tavola_model::StorageService;
 use tavola_protocol::Response;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
-use crate::case::{self, HeaderCase};
-use crate::pace::{Pace, Paced, Turn};
+use crate::answer::AnswerBody;
+use crate::body::{RequestBody, Transfers};
+use crate::connections::{Connections, OpenConnection};
+use crate::metadata_case::{MetadataNames, NameReader};
+use crate::pace::{Pace, Paced};
 use crate::pipeline::{Answer, Pipeline};
-use crate::receive::{Origin, Received, receive};
+use crate::receive::{Origin, Received, head_bytes};
+use crate::response_case::{self, HeaderCase};
 use crate::settings::FrontendSettings;
-use crate::spelling::{Spelled, Spelling};
 use crate::tls::Tls;
 
 /// Becomes true when the server is told to stop.
@@ -53,59 +55,70 @@ pub struct Listener {
 /// All listeners of a server, which share one set of limits.
 pub struct Frontend {
     pipeline: Pipeline,
-    settings: FrontendSettings,
-    connections: Arc<Semaphore>,
-    budget: Semaphore,
+    transfers: Transfers,
+    connections: Arc<Connections>,
     case: HeaderCase,
 }
 
 impl Frontend {
     /// A front end that feeds this pipeline.
     pub async fn new(pipeline: Pipeline, settings: FrontendSettings) -> Arc<Self> {
-        let connections = Arc::new(Semaphore::new(settings.connections_max));
-        let budget = Semaphore::new(settings.inflight_bytes_max);
-        Arc::new(Self { pipeline, settings, connections, budget, case: HeaderCase::learn().await })
+        let connections = Connections::new(settings.connections_max);
+        let (transfers, case) = (Transfers::new(settings), HeaderCase::learn().await);
+        Arc::new(Self { pipeline, transfers, connections, case })
     }
 
     /// Accepts connections until told to stop.
     pub async fn serve(self: Arc<Self>, listener: Listener, mut shutdown: Shutdown) {
         loop {
-            let permit = tokio::select! {
-                permit = self.connections.clone().acquire_owned() => permit,
-                () = stopped(&mut shutdown) => break,
-            };
-            let Ok(permit) = permit else { break };
             let accepted = tokio::select! {
                 accepted = listener.socket.accept() => accepted,
                 () = stopped(&mut shutdown) => break,
             };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let origin = Origin {
-                        peer: peer.ip(),
-                        secure: listener.tls.is_some(),
-                        service: listener.service,
-                        is_server: false,
-                    };
-                    let tls = listener.tls.clone();
-                    tokio::spawn(self.clone().connection(stream, origin, tls, shutdown.clone(), permit));
-                }
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(ACCEPT_RETRY).await;
+                    continue;
                 }
-            }
+            };
+            let admitted = tokio::select! {
+                admitted = self.connections.admit(peer.ip()) => admitted,
+                () = stopped(&mut shutdown) => break,
+            };
+            let Some(open) = admitted else {
+                tracing::debug!(peer = %peer.ip(), "refused a connection of an address that has too many");
+                continue;
+            };
+            let origin = Origin {
+                peer: peer.ip(),
+                secure: listener.tls.is_some(),
+                service: listener.service,
+                is_server: false,
+            };
+            tokio::spawn(self.clone().connection(
+                stream,
+                origin,
+                listener.tls.clone(),
+                shutdown.clone(),
+                open,
+            ));
         }
+        self.connections.close_all();
     }
 
     /// Lets requests under way finish, for as long as the settings allow. Call it when nothing accepts any more.
     pub async fn drain(&self) {
-        let all = u32::try_from(self.settings.connections_max).unwrap_or(u32::MAX);
         let drained =
-            tokio::time::timeout(self.settings.drain_time_max, self.connections.acquire_many(all)).await;
+            tokio::time::timeout(self.settings().drain_time_max, self.connections.all_closed()).await;
         if drained.is_err() {
             tracing::warn!("requests were cut off at shutdown");
         }
+    }
+
+    fn settings(&self) -> &FrontendSettings {
+        &self.transfers.settings
     }
 
     async fn connection(
@@ -114,14 +127,20 @@ impl Frontend {
         origin: Origin,
         tls: Option<Tls>,
         shutdown: Shutdown,
-        _permit: OwnedSemaphorePermit,
+        open: OpenConnection,
     ) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "no-delay refused");
         }
-        let Some(tls) = tls else { return self.requests(stream, origin, shutdown).await };
-        match tokio::time::timeout(self.settings.handshake_time_max, tls.acceptor().accept(stream)).await {
-            Ok(Ok(stream)) => self.requests(stream, origin, shutdown).await,
+        let Some(tls) = tls else { return self.requests(stream, origin, shutdown, open).await };
+        let handshake =
+            tokio::time::timeout(self.settings().handshake_time_max, tls.acceptor().accept(stream));
+        let accepted = tokio::select! {
+            accepted = handshake => accepted,
+            () = open.told_to_close() => return,
+        };
+        match accepted {
+            Ok(Ok(stream)) => self.requests(stream, origin, shutdown, open).await,
             Ok(Err(error)) => tracing::debug!(%error, "handshake failed"),
             Err(_) => tracing::debug!("handshake took too long"),
         }
@@ -132,43 +151,48 @@ impl Frontend {
         self: Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Unpin,
         origin: Origin,
-        mut shutdown: Shutdown,
+        shutdown: Shutdown,
+        open: OpenConnection,
     ) {
-        let turn = Turn::new();
-        let pace =
-            Pace { head_time_max: self.settings.head_time_max, write_time_max: self.settings.body_time_max };
+        let settings = self.settings();
+        let pace = Pace { head_time_max: settings.head_time_max, write_time_max: settings.body_time_max };
         // Tables keep no metadata, so nothing is picked up for them.
-        let spelling = (origin.service != StorageService::Table).then(Spelling::default);
-        let stream = Spelled::new(Paced::new(stream, turn.clone(), pace), spelling.clone());
+        let names = (origin.service != StorageService::Table).then(MetadataNames::default);
+        let stream = NameReader::new(Paced::new(stream, open.activity().clone(), pace), names.clone());
         let is_of_server = AtomicBool::new(false);
         let service = service_fn(|request: http::Request<Incoming>| async {
-            turn.begin();
-            let names = spelling.as_ref().map(Spelling::take).unwrap_or_default();
-            let response = match self.pipeline.answer_knock(request.headers()) {
+            open.activity().begin();
+            let names = names.as_ref().map(MetadataNames::take).unwrap_or_default();
+            let response = match self.pipeline.answer_hello(request.headers()) {
                 Some(answer) => {
                     is_of_server.store(true, Ordering::Relaxed);
-                    answer
+                    answer.map(AnswerBody::Whole)
                 }
                 None => {
                     let origin = Origin { is_server: is_of_server.load(Ordering::Relaxed), ..origin };
                     self.respond(request, origin, names).await
                 }
             };
-            turn.end();
+            open.end_request();
             Ok::<_, Infallible>(response)
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.settings.idle_time_max)
-            .max_buf_size(self.settings.head_bytes_max)
-            .max_headers(self.settings.headers_max)
+            .header_read_timeout(settings.idle_time_max)
+            .max_buf_size(settings.head_bytes_max)
+            .max_headers(settings.headers_max)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = stopped(&mut shutdown) => {
-                let is_of_server = is_of_server.load(Ordering::Relaxed);
-                let linger_time = if is_of_server { LINGER_TIME } else { Duration::ZERO };
+            () = open.told_to_close() => {
+                let is_stopping = *shutdown.borrow();
+                if !is_stopping && open.activity().is_closable() {
+                    tracing::debug!(peer = %origin.peer, "closed an idle connection to make room for another");
+                    return;
+                }
+                let lingers = is_stopping && is_of_server.load(Ordering::Relaxed);
+                let linger_time = if lingers { LINGER_TIME } else { Duration::ZERO };
                 match tokio::time::timeout(linger_time, connection.as_mut()).await {
                     Ok(ended) => ended,
                     Err(_) => {
@@ -187,35 +211,62 @@ impl Frontend {
         &self,
         request: http::Request<Incoming>,
         origin: Origin,
-        spelled_names: Vec<String>,
-    ) -> http::Response<Full<Bytes>> {
-        let admits = |head: &Received<'_>| self.pipeline.admits(head);
-        let mut received = receive(request, origin, &self.settings, &self.budget, admits).await;
-        received.spelled_names = spelled_names;
-        match self.pipeline.respond(&received).await {
-            Answer::Ours(response) => into_http(response, &self.case),
-            Answer::Theirs(response) => response,
+        metadata_names: Vec<String>,
+    ) -> http::Response<AnswerBody> {
+        let (parts, incoming) = request.into_parts();
+        // hyper lets a head grow to twice its bound before it checks.
+        if head_bytes(&parts) > self.settings().head_bytes_max {
+            return head_too_large();
+        }
+        let received = Received::new(parts, origin, metadata_names);
+        let body = RequestBody::new(incoming, &received.headers, origin.is_server);
+        match self.pipeline.respond(&received, body, &self.transfers).await {
+            Answer::Ours(response, body) => {
+                let is_head = received.method == http::Method::HEAD;
+                into_http(response, body, is_head, &self.case)
+            }
+            Answer::Theirs(response) => response.map(AnswerBody::Whole),
         }
     }
 }
 
-fn into_http(response: Response, case: &HeaderCase) -> http::Response<Full<Bytes>> {
-    let mut message = http::Response::new(Full::new(response.body.clone()));
+/// The answer that hyper gives to a head that it finds too large by itself.
+fn head_too_large() -> http::Response<AnswerBody> {
+    let mut response = http::Response::new(AnswerBody::Whole(Bytes::new()));
+    *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// The message for an answer. HEAD is answered with the length of what GET would send.
+fn into_http(
+    response: Response,
+    body: AnswerBody,
+    is_head: bool,
+    case: &HeaderCase,
+) -> http::Response<AnswerBody> {
+    let length = body.length();
+    let extensions = case.of(&response);
+    let body = if is_head { AnswerBody::Whole(Bytes::new()) } else { body };
+    let mut message = http::Response::new(body);
     *message.status_mut() = response.status;
-    *message.extensions_mut() = case.of(&response);
+    *message.extensions_mut() = extensions;
     let headers = message.headers_mut();
     headers.reserve(response.headers.len() + 1);
-    if response.status != http::StatusCode::NO_CONTENT || response.body.is_empty() {
-        headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(response.body.len()));
+    if response.status != StatusCode::NO_CONTENT || length == 0 {
+        headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     for (name, value) in response.headers {
-        headers.append(case::header_name(name), value);
+        headers.append(response_case::header_name(name), value);
     }
     for (name, value) in response.metadata {
         // A value can only be unfit where it echoes a client's bytes; then it is left out.
         if let Ok(value) = HeaderValue::try_from(value) {
-            headers.append(case::header_name(&name), value);
+            headers.append(response_case::header_name(&name), value);
         }
     }
     message
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,48 +2,60 @@
 //!
 //! hyper bounds the time from the end of one answer to the head of the next request, which takes in the time that a
 //! client may rightly be idle. Here the head itself has its own, shorter time from its first byte on; and a client
-//! that does not take its answer is not waited for. Bodies are timed where they are read, in `receive`.
+//! that does not take its answer is not waited for. Bodies are timed where they are read, in `body.rs`.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How often a connection has gone into a request or out of one, told by whoever answers: an even count is one
-/// between requests.
-#[derive(Clone, Debug)]
-pub struct Turn(Arc<AtomicU64>);
+/// What a connection does, told by whoever answers its requests.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    /// How often it has gone into a request or out of one: an even count is between requests.
+    steps: AtomicU64,
+    /// When its last request ended, in the order of such ends; 0 before the first.
+    last_ended: AtomicU64,
+    /// Its client does not take the answer that is being sent.
+    is_stuck: AtomicBool,
+}
 
-impl Turn {
-    /// A connection that waits for its first request.
-    pub fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(0)))
-    }
-
+impl Activity {
     /// A head has come: the request is being worked on.
     pub fn begin(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The request has its answer: whatever comes next is the head of another.
-    pub fn end(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    pub fn end(&self, sequence: u64) {
+        self.last_ended.store(sequence, Ordering::Relaxed);
+        self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    /// When its last request ended.
+    pub fn last_ended(&self) -> u64 {
+        self.last_ended.load(Ordering::Relaxed)
+    }
+
+    /// Nobody loses an answer if it is closed now.
+    pub fn is_closable(&self) -> bool {
+        self.steps().is_multiple_of(2) && !self.is_stuck.load(Ordering::Relaxed)
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
     }
 }
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     /// From the first byte of a head to its last.
     pub head_time_max: Duration,
     /// Without taking a single byte of an answer.
@@ -51,13 +63,13 @@ pub struct Pace {
 }
 
 /// A stream that fails with `TimedOut` when its client does not keep the pace.
-pub struct Paced<S> {
+pub(crate) struct Paced<S> {
     stream: S,
-    turn: Turn,
+    activity: Arc<Activity>,
     pace: Pace,
     head: Timer,
-    /// The turn that the head and its time belong to.
-    head_turn: u64,
+    /// The step that the head and its time belong to.
+    head_step: u64,
     /// Bytes of the head have come.
     head_has_begun: bool,
     write: Timer,
@@ -65,9 +77,9 @@ pub struct Paced<S> {
 
 impl<S> Paced<S> {
     /// Holds a stream to a pace.
-    pub fn new(stream: S, turn: Turn, pace: Pace) -> Self {
+    pub fn new(stream: S, activity: Arc<Activity>, pace: Pace) -> Self {
         let (head, write) = (Timer::default(), Timer::default());
-        Self { stream, turn, pace, head, head_turn: 0, head_has_begun: false, write }
+        Self { stream, activity, pace, head, head_step: 0, head_has_begun: false, write }
     }
 }
 
@@ -78,28 +90,34 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let filled = buffer.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        let turn = this.turn.count();
-        if this.head_turn != turn {
-            this.head_turn = turn;
+        let step = this.activity.steps();
+        if this.head_step != step {
+            this.head_step = step;
             this.head_has_begun = false;
             this.head.stop();
         }
-        if !turn.is_multiple_of(2) {
-            return read;
+        if !step.is_multiple_of(2) {
+            return Pin::new(&mut this.stream).poll_read(context, buffer);
         }
+        // A head that drips is ended also while its bytes are there to be read. They stay unread: a reader that fails
+        // gives no bytes.
+        if this.head.poll_over(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let filled = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
         // A head that comes in one piece, as nearly all do, never touches the clock.
         match &read {
             Poll::Ready(_) => this.head_has_begun |= buffer.filled().len() > filled,
-            Poll::Pending if this.head_has_begun => this.head.start(this.pace.head_time_max),
+            Poll::Pending if this.head_has_begun => {
+                this.head.start(this.pace.head_time_max);
+                // It may be over already, and is polled in any case to be woken.
+                ready!(this.head.poll_over(context));
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
             Poll::Pending => {}
         }
-        // A head that drips is ended also while its bytes are there to be read.
-        match this.head.poll_over(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => read,
-        }
+        read
     }
 }
 
@@ -111,10 +129,14 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.write.stop();
+            if self.write.is_running {
+                self.write.stop();
+                self.activity.is_stuck.store(false, Ordering::Relaxed);
+            }
             return written;
         }
         self.write.start(self.pace.write_time_max);
+        self.activity.is_stuck.store(true, Ordering::Relaxed);
         ready!(self.write.poll_over(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -193,82 +215,95 @@ impl Timer {
 mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::time::{sleep, timeout};
 
-    const PACE: Pace =
-        Pace { head_time_max: Duration::from_millis(60), write_time_max: Duration::from_millis(60) };
+    const PACE: Pace = Pace { head_time_max: Duration::from_secs(6), write_time_max: Duration::from_secs(6) };
 
-    fn pair() -> (DuplexStream, Paced<DuplexStream>, Turn) {
+    fn pair() -> (DuplexStream, Paced<DuplexStream>, Arc<Activity>) {
         let (client, server) = duplex(16);
-        let turn = Turn::new();
-        (client, Paced::new(server, turn.clone(), PACE), turn)
+        let activity = Arc::new(Activity::default());
+        (client, Paced::new(server, activity.clone(), PACE), activity)
     }
 
-    fn run(test: impl Future<Output = ()>) {
-        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test);
-    }
-
-    #[test]
-    fn a_head_that_drips_is_ended() {
-        run(async {
-            let (mut client, mut server, _) = pair();
-            let drip = async {
-                while client.write_all(b"x").await.is_ok() {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            };
-            let read = async {
-                let mut bytes = Vec::new();
-                server.read_to_end(&mut bytes).await.unwrap_err().kind()
-            };
-            tokio::select! {
-                () = drip => panic!("the client gave up first"),
-                kind = read => assert_eq!(kind, io::ErrorKind::TimedOut),
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_drips_is_ended() {
+        let (mut client, mut server, _) = pair();
+        let drip = async {
+            while client.write_all(b"x").await.is_ok() {
+                sleep(Duration::from_secs(1)).await;
             }
-        });
+        };
+        let read = async {
+            let mut bytes = Vec::new();
+            server.read_to_end(&mut bytes).await.unwrap_err().kind()
+        };
+        tokio::select! {
+            () = drip => panic!("the client gave up first"),
+            kind = read => assert_eq!(kind, io::ErrorKind::TimedOut),
+        }
     }
 
-    #[test]
-    fn an_idle_client_and_one_inside_a_request_are_left_to_others() {
-        run(async {
-            let (mut client, mut server, turn) = pair();
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_fails_gives_no_bytes() {
+        let (mut client, mut server, _) = pair();
+        client.write_all(b"x").await.unwrap();
+        let mut byte = [0];
+        server.read_exact(&mut byte).await.unwrap();
+        assert!(timeout(PACE.head_time_max / 2, server.read(&mut byte)).await.is_err());
+        // The time is over and a byte is there at once.
+        tokio::time::advance(PACE.head_time_max).await;
+        client.write_all(b"y").await.unwrap();
+        let (mut bytes, mut polled) = ([0; 8], None);
+        std::future::poll_fn(|context| {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let read = Pin::new(&mut server).poll_read(context, &mut buffer);
+            polled = Some((read.map(|read| read.map_err(|error| error.kind())), buffer.filled().len()));
+            Poll::Ready(())
+        })
+        .await;
+        assert!(matches!(polled, Some((Poll::Ready(Err(io::ErrorKind::TimedOut)), 0))), "{polled:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_client_and_one_inside_a_request_are_left_to_others() {
+        let (mut client, mut server, activity) = pair();
+        let mut byte = [0];
+        let idle = timeout(PACE.head_time_max * 2, server.read(&mut byte)).await;
+        assert!(idle.is_err(), "idle");
+        client.write_all(b"xy").await.unwrap();
+        server.read_exact(&mut byte).await.unwrap();
+        activity.begin();
+        let body = timeout(PACE.head_time_max * 2, server.read(&mut byte)).await;
+        assert_eq!(body.unwrap().unwrap(), 1);
+        let more = timeout(PACE.head_time_max * 2, server.read(&mut byte)).await;
+        assert!(more.is_err(), "a body is timed elsewhere");
+        activity.end(1);
+        client.write_all(b"a").await.unwrap();
+        server.read_exact(&mut byte).await.unwrap();
+        activity.begin();
+        activity.end(2);
+        let idle = timeout(PACE.head_time_max * 2, server.read(&mut byte)).await;
+        assert!(idle.is_err(), "idle after a request without a body");
+        client.write_all(b"z").await.unwrap();
+        server.read_exact(&mut byte).await.unwrap();
+        assert_eq!(server.read(&mut byte).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_takes_is_ended_and_one_that_is_taken_slowly_is_not() {
+        let (mut client, mut server, activity) = pair();
+        let take = async {
             let mut byte = [0];
-            let idle = tokio::time::timeout(PACE.head_time_max * 2, server.read(&mut byte)).await;
-            assert!(idle.is_err(), "idle");
-            client.write_all(b"xy").await.unwrap();
-            server.read_exact(&mut byte).await.unwrap();
-            turn.begin();
-            let body = tokio::time::timeout(PACE.head_time_max * 2, server.read(&mut byte)).await;
-            assert_eq!(body.unwrap().unwrap(), 1);
-            let more = tokio::time::timeout(PACE.head_time_max * 2, server.read(&mut byte)).await;
-            assert!(more.is_err(), "a body is timed elsewhere");
-            turn.end();
-            client.write_all(b"a").await.unwrap();
-            server.read_exact(&mut byte).await.unwrap();
-            turn.begin();
-            turn.end();
-            let idle = tokio::time::timeout(PACE.head_time_max * 2, server.read(&mut byte)).await;
-            assert!(idle.is_err(), "idle after a request without a body");
-            client.write_all(b"z").await.unwrap();
-            server.read_exact(&mut byte).await.unwrap();
-            assert_eq!(server.read(&mut byte).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        });
-    }
-
-    #[test]
-    fn an_answer_that_nobody_takes_is_ended_and_one_that_is_taken_slowly_is_not() {
-        run(async {
-            let (mut client, mut server, _) = pair();
-            let take = async {
-                let mut byte = [0];
-                for _ in 0..8 {
-                    tokio::time::sleep(PACE.write_time_max / 3).await;
-                    client.read_exact(&mut byte).await.unwrap();
-                }
-            };
-            let (written, ()) = tokio::join!(server.write_all(&[0; 24]), take);
-            written.unwrap();
-            let stuck = server.write_all(&[0; 64]).await;
-            assert_eq!(stuck.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        });
+            for _ in 0..8 {
+                sleep(PACE.write_time_max / 3).await;
+                assert!(!activity.is_closable(), "an answer is on its way");
+                client.read_exact(&mut byte).await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(server.write_all(&[0; 24]), take);
+        written.unwrap();
+        assert!(activity.is_closable());
+        let stuck = server.write_all(&[0; 64]).await;
+        assert_eq!(stuck.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

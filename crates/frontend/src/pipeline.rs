@@ -1,22 +1,29 @@
-//! One request, one line: authenticate, route, decode, authorize, execute, encode. Where servers share a store, what
-//! another of them had better write is handed to it instead of being executed.
+//! One request, one line: authenticate, route, body, decode, authorize, execute, encode. Where servers share a store,
+//! what another of them had better write is handed to it instead of being executed.
+//!
+//! The body is taken when the route is known, which says how. What the head alone settles is settled before a body is
+//! given room: who asks, what for, and whether their token can be enough.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use tavola_auth::{Caller, RequestHead};
 use tavola_model::{
-    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query, RandomSource, ServiceError,
-    SignedIdentifier, StorageService,
+    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query, QueueCommand, RandomSource,
+    ServiceError, SignedIdentifier, StorageService, TableCommand,
 };
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
-use tavola_service::{Service, cors};
+use tavola_service::{AnswerRoom, Service, cors};
 
 use crate::accounts::LiveAccounts;
-use crate::forward::{Affinity, Forwarded, is_forwarded};
+use crate::answer::{self, AnswerBody};
+use crate::body::{BodyRule, ROOM_TIME_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
+use crate::budget::{CallerId, Room};
+use crate::cluster::{Affinity, Forwarded, is_forwarded};
+use crate::dispatch::Routed;
 use crate::ids::Ids;
 use crate::receive::Received;
-use crate::understand;
 
 /// Where the pipeline has a choice.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +44,8 @@ pub struct Pipeline {
 
 /// An answer to a request.
 pub(crate) enum Answer {
-    /// Of this server.
-    Ours(Response),
+    /// Of this server: a head, whose own body is empty, and the body.
+    Ours(Response, AnswerBody),
     /// Of another one, ready to be sent.
     Theirs(Forwarded),
 }
@@ -47,6 +54,25 @@ pub(crate) enum Answer {
 enum Done {
     Here(Outcome),
     Elsewhere(Forwarded),
+    #[cfg(test)]
+    Streamed(Response, AnswerBody),
+}
+
+/// The head of a request, with what is read from it once for all steps.
+#[derive(Clone, Copy)]
+pub(crate) struct Head<'a> {
+    pub received: &'a Received,
+    pub query: &'a Query<'a>,
+    pub address: &'a Address<'a>,
+}
+
+/// What the request at hand has come to, for its answer.
+#[derive(Default)]
+struct Exchange {
+    form: Form,
+    trace: Trace,
+    /// Room that was taken for the answer.
+    room: Option<Arc<Room>>,
 }
 
 impl Pipeline {
@@ -68,7 +94,12 @@ impl Pipeline {
     }
 
     /// The answer to a request, whatever became of it.
-    pub(crate) async fn respond(&self, received: &Received<'_>) -> Answer {
+    pub(crate) async fn respond(
+        &self,
+        received: &Received,
+        body: RequestBody,
+        transfers: &Transfers,
+    ) -> Answer {
         let host = received.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let address = Address::parse(host, &received.path);
         let mut reply = Reply::of(
@@ -80,98 +111,154 @@ impl Pipeline {
         );
         reply.show_plan = self.settings.show_plan;
         let query = Query::parse(&received.query);
-        let mut form = match received.origin.service {
-            StorageService::Table => {
-                let none = Query::default();
-                Form::of(&received.headers, query.as_ref().unwrap_or(&none), &reply.version)
-            }
-            StorageService::Queue | StorageService::Blob => Form::default(),
-        };
-        let mut trace = Trace { is_cut_short: received.body.is_err(), ..Trace::default() };
+        let mut exchange = Exchange::default();
+        if received.origin.service == StorageService::Table {
+            let none = Query::default();
+            exchange.form = Form::of(&received.headers, query.as_ref().unwrap_or(&none), &reply.version);
+        }
+        let mut body = Some(body);
         let result = match (&address, &query) {
+            _ if received.refusal.is_some() => {
+                Err(received.refusal.unwrap_or(ErrorCode::InvalidInput).into())
+            }
             _ if host.is_empty() => Err(ErrorCode::HostInformationNotPresent.into()),
             _ if host.len() > HOST_BYTES_MAX => Err(ErrorCode::InvalidUri.into()),
             (Some(address), Some(query)) => {
-                self.answer(received, query, address, &reply, &mut form, &mut trace).await
+                let head = Head { received, query, address };
+                self.answer(head, &mut body, transfers, &reply, &mut exchange).await
             }
             (None, _) | (_, None) => Err(ErrorCode::InvalidUri.into()),
         };
+        if let Some(mut unread) = body {
+            unread.discard().await;
+        }
         let result = match result {
             Ok(Done::Elsewhere(response)) => {
-                trace.log_forwarded(&response);
+                exchange.trace.log_forwarded(&response);
                 return Answer::Theirs(response);
             }
+            #[cfg(test)]
+            Ok(Done::Streamed(response, body)) => return Answer::Ours(response, body),
             Ok(Done::Here(outcome)) => Ok(outcome),
             Err(error) => Err(error),
         };
-        let cors = self.cors_headers(received, address.as_ref()).await;
-        let ids = [self.ids.next(), self.ids.next()];
-        let (service, now) = (received.origin.service, self.clock.now());
-        let response = tavola_protocol::encode(service, &reply, &form, &result, cors.as_ref(), now, ids);
-        trace.log(&reply, &result, response.status);
-        Answer::Ours(response)
+        self.encode(received, address.as_ref(), transfers, &reply, exchange, result).await
     }
 
     async fn answer(
         &self,
-        received: &Received<'_>,
-        query: &Query<'_>,
-        address: &Address<'_>,
+        head: Head<'_>,
+        body: &mut Option<RequestBody>,
+        transfers: &Transfers,
         reply: &Reply,
-        form: &mut Form,
-        trace: &mut Trace,
+        exchange: &mut Exchange,
     ) -> Result<Done, ServiceError> {
+        let Head { received, address, .. } = head;
+        let Exchange { form, trace, room } = exchange;
         reply.check_version()?;
         let now = self.clock.now();
-        let caller =
-            self.authenticate(received, query, address, now).map_err(|error| match &self.affinity {
-                // The server that sent it has admitted it; it is to know this refusal from an answer, and go on by itself.
-                Some(_) if is_forwarded(&received.headers) => ErrorCode::AuthenticationFailed.into(),
-                _ => error,
-            })?;
-        let command = understand::command(received, query, address, reply, form)?;
-        trace.note(&command);
-        if address.secondary && command.writes() {
-            return Err(ErrorCode::WriteOperationsNotAllowed.into());
-        }
+        // A caller without credentials, where a service allows one, comes out of here too.
+        let caller = self.authenticate(head, now).map_err(|error| match &self.affinity {
+            // The server that sent it has admitted it; it is to know this refusal from an answer, and go on by itself.
+            Some(_) if is_forwarded(&received.headers) => ErrorCode::AuthenticationFailed.into(),
+            _ => error,
+        })?;
+        let route = Routed::find(head, form)?;
         let policy = match caller.stored_policy() {
             Some((resource, id)) => self.stored_policy(received, address, resource, id).await?,
             None => None,
         };
+        if body.as_ref().is_some_and(RequestBody::is_costly)
+            && let Some(need) = route.head_need()
+        {
+            tavola_auth::admit(&caller, policy.as_ref(), &need, now)
+                .inspect_err(|_| route.note_refusal(form))?;
+        }
+        let taken = match body.take() {
+            Some(body) if !body.is_empty() || matches!(route.body_rule(), BodyRule::Stream { .. }) => {
+                body.take(route.body_rule(), transfers, || caller_id(received, address)).await
+            }
+            _ => Ok(TakenBody::Whole(Bytes::new())),
+        };
+        let body = match taken {
+            Ok(TakenBody::Whole(bytes)) => bytes,
+            #[cfg(test)]
+            Ok(TakenBody::Stream(upload)) => {
+                let caller = caller_id(received, address);
+                let (response, body) = route.execute_stream(upload, &transfers.answers, caller).await?;
+                return Ok(Done::Streamed(response, body));
+            }
+            #[cfg(not(test))]
+            Ok(TakenBody::Stream(_)) => return Err(ErrorCode::NotImplemented.into()),
+            Err(code) => {
+                trace.is_cut_short = true;
+                return Err(route.refuse_body(code, form));
+            }
+        };
+        let command = route.decode(head, &body, reply, form)?;
+        trace.note(&command);
+        if address.secondary && command.writes() {
+            return Err(ErrorCode::WriteOperationsNotAllowed.into());
+        }
         let permitted = tavola_auth::authorize(&caller, policy.as_ref(), command, now)?;
         if let Some(affinity) = &self.affinity {
             // Boxed, so that a server on its own does not carry it in every request.
-            let forwarded = Box::pin(affinity.forward(received, &address.account, permitted.command()));
+            let forwarded =
+                Box::pin(affinity.forward(received, &body, &address.account, permitted.command()));
             if let Some(response) = forwarded.await? {
                 return Ok(Done::Elsewhere(response));
             }
         }
-        self.service.execute(permitted).await.map(Done::Here)
+        *room = answer_room(permitted.command(), &body, transfers, || caller_id(received, address)).await?;
+        let page_room = room.clone().map(|room| room as Arc<dyn AnswerRoom>);
+        self.service.execute_within(permitted, page_room).await.map(Done::Here)
+    }
+
+    /// The answer to an outcome or a refusal, with room for its bytes.
+    async fn encode(
+        &self,
+        received: &Received,
+        address: Option<&Address<'_>>,
+        transfers: &Transfers,
+        reply: &Reply,
+        exchange: Exchange,
+        mut result: Result<Outcome, ServiceError>,
+    ) -> Answer {
+        let Exchange { form, trace, room } = exchange;
+        let cors = self.cors_headers(received, address).await;
+        let encode = |result: &Result<Outcome, ServiceError>| {
+            let ids = [self.ids.next(), self.ids.next()];
+            let (service, now) = (received.origin.service, self.clock.now());
+            tavola_protocol::encode(service, reply, &form, result, cors.as_ref(), now, ids)
+        };
+        let mut response = encode(&result);
+        let mut bytes = std::mem::take(&mut response.body);
+        // The answer to HEAD is only as long as it would be; nothing of it is held.
+        if !reply.head_only {
+            let new_room = || {
+                let caller = address.map(|address| caller_id(received, address));
+                transfers.answers.room(caller.unwrap_or(CallerId::of("", b"")))
+            };
+            match answer::hold(bytes, room, !trace.writes, new_room) {
+                Some(held) => bytes = held,
+                None => {
+                    result = Err(ErrorCode::ServerBusy.into());
+                    response = encode(&result);
+                    bytes = std::mem::take(&mut response.body);
+                }
+            }
+        }
+        trace.log(reply, &result, response.status);
+        Answer::Ours(response, AnswerBody::Whole(bytes))
     }
 
     /// The answer to another server on the store that looks for this one.
-    pub(crate) fn answer_knock(&self, headers: &HeaderMap) -> Option<Forwarded> {
-        self.affinity.as_ref()?.answer_knock(headers)
+    pub(crate) fn answer_hello(&self, headers: &HeaderMap) -> Option<Forwarded> {
+        self.affinity.as_ref()?.answer_hello(headers)
     }
 
-    /// Whether the head of a request is enough to let its body in.
-    pub(crate) fn admits(&self, received: &Received<'_>) -> bool {
-        let host = received.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let (Some(address), Some(query)) =
-            (Address::parse(host, &received.path), Query::parse(&received.query))
-        else {
-            return false;
-        };
-        self.authenticate(received, &query, &address, self.clock.now()).is_ok()
-    }
-
-    fn authenticate(
-        &self,
-        received: &Received<'_>,
-        query: &Query<'_>,
-        address: &Address<'_>,
-        now: DateTime,
-    ) -> Result<Caller, ServiceError> {
+    fn authenticate(&self, head: Head<'_>, now: DateTime) -> Result<Caller, ServiceError> {
+        let Head { received, query, address } = head;
         let head = RequestHead {
             method: &received.method,
             path: &received.path,
@@ -186,7 +273,7 @@ impl Pipeline {
 
     async fn stored_policy(
         &self,
-        received: &Received<'_>,
+        received: &Received,
         address: &Address<'_>,
         resource: &str,
         id: &str,
@@ -197,11 +284,7 @@ impl Pipeline {
     }
 
     /// What a browser or a cache is told of the answer. Reads are answered with `Vary` as soon as there are rules.
-    async fn cors_headers(
-        &self,
-        received: &Received<'_>,
-        address: Option<&Address<'_>>,
-    ) -> Option<CorsHeaders> {
+    async fn cors_headers(&self, received: &Received, address: Option<&Address<'_>>) -> Option<CorsHeaders> {
         let origin = received.headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
         let is_read = matches!(received.method, http::Method::GET | http::Method::HEAD);
         if received.method == http::Method::OPTIONS || origin.is_none() && !is_read {
@@ -222,6 +305,41 @@ impl Pipeline {
     }
 }
 
+/// Whoever holds the credential of a request. This is about fair shares only: what the credential is worth was
+/// settled before.
+fn caller_id(received: &Received, address: &Address<'_>) -> CallerId {
+    let credential = match received.headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()) {
+        Some(token) if token.len() > 7 && token[..7].eq_ignore_ascii_case(b"bearer ") => token,
+        // A signature by an account key differs from request to request.
+        Some(_) => b"account key",
+        None => {
+            let mut parts = received.query.split('&');
+            parts.find_map(|part| part.strip_prefix("sig=")).unwrap_or_default().as_bytes()
+        }
+    };
+    CallerId::of(address.account.as_str(), credential)
+}
+
+/// Room for an answer that may be large: a page takes of it as it grows. A write whose answer may be large is refused
+/// before it is done if memory is short, because afterwards it must be answered.
+async fn answer_room(
+    command: &Command,
+    body: &Bytes,
+    transfers: &Transfers,
+    caller: impl FnOnce() -> CallerId,
+) -> Result<Option<Arc<Room>>, ServiceError> {
+    let is_dequeue = matches!(command, Command::Queue(QueueCommand::GetMessages(_)));
+    if matches!(command, Command::Table(TableCommand::QueryEntities(_))) {
+        return Ok(Some(Arc::new(transfers.answers.room(caller()))));
+    }
+    if (is_dequeue || command.writes() && body.len() > UNCOUNTED_BYTES) && transfers.answers.is_crowded() {
+        let room = transfers.answers.room(caller());
+        Box::pin(room.grow(UNCOUNTED_BYTES, ROOM_TIME_MAX)).await.map_err(|_| ErrorCode::ServerBusy)?;
+        return Ok(Some(Arc::new(room)));
+    }
+    Ok(None)
+}
+
 /// What the log says of a request: never keys, signatures or contents.
 #[derive(Default)]
 struct Trace {
@@ -229,10 +347,12 @@ struct Trace {
     is_cut_short: bool,
     operation: Option<&'static str>,
     resource: Option<String>,
+    writes: bool,
 }
 
 impl Trace {
     fn note(&mut self, command: &Command) {
+        self.writes = command.writes();
         self.operation = Some(command.name());
         self.resource = command.resource().map(str::to_owned);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// What a listener allows.
 #[derive(Clone, Debug)]
 pub struct FrontendSettings {
-    /// Connections open at once; more wait to be accepted.
+    /// Connections open at once; a further one takes the place of one that is idle, or waits.
     pub connections_max: usize,
     /// Bytes of a request line and its headers together.
     pub head_bytes_max: usize,
@@ -22,7 +22,8 @@ pub struct FrontendSettings {
     pub body_time_max: Duration,
     /// Bytes a second that a body must bring, on average, once it has been coming for a few seconds; none if 0.
     pub body_rate_min: usize,
-    /// Bytes of larger bodies that all requests together may hold; further ones wait, then are told to retry.
+    /// Bytes of larger bodies that all requests together may hold, and as many again of larger answers. Further bodies
+    /// wait, then their clients are told to retry; pages end early.
     pub inflight_bytes_max: usize,
     /// How long requests under way may take to finish once the server is told to stop.
     pub drain_time_max: Duration,

@@ -1,13 +1,14 @@
 //! TLS with certificate and key files that may change while the server runs.
 //!
-//! The files are looked at again every few seconds; when they have changed and make a valid pair, new
+//! The files are checked every few seconds; when they have changed and make a valid pair, new
 //! connections get the new certificate. A pair that is not valid is reported and the old one stays.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use arc_swap::ArcSwap;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
@@ -16,10 +17,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-use crate::pinned::{self, Fingerprint};
+use crate::cluster::{Fingerprint, fingerprint};
 
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often the files are checked.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 
 /// Why a certificate cannot be used. Never holds what is in the key file.
 #[derive(Debug, thiserror::Error)]
@@ -57,20 +58,19 @@ impl Tls {
     /// Reads the files and keeps watching them on the runtime that this is called on.
     pub fn watch(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
         let files = Files { certificate, key };
-        let current = Arc::new(Current { certified: RwLock::new(Arc::new(files.read()?)) });
+        let current = Arc::new(Current { certified: ArcSwap::from_pointee(files.read()?) });
         let versions = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Unusable)?;
         let mut config = versions.with_no_client_auth().with_cert_resolver(current.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        tokio::spawn(keep_looking(files, Arc::downgrade(&current)));
+        tokio::spawn(keep_watching(files, Arc::downgrade(&current)));
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), current })
     }
 
     /// The fingerprint of the certificate that new connections get.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
-        let certified = self.current.certified.read().ok()?.clone();
-        certified.cert.first().map(pinned::fingerprint)
+        self.current.certified.load().cert.first().map(fingerprint)
     }
 
     pub(crate) fn acceptor(&self) -> &TlsAcceptor {
@@ -81,19 +81,19 @@ impl Tls {
 /// The pair that new connections get.
 #[derive(Debug)]
 struct Current {
-    certified: RwLock<Arc<CertifiedKey>>,
+    certified: ArcSwap<CertifiedKey>,
 }
 
 impl ResolvesServerCert for Current {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.certified.read().ok().map(|certified| certified.clone())
+        Some(self.certified.load_full())
     }
 }
 
-async fn keep_looking(files: Files, current: std::sync::Weak<Current>) {
+async fn keep_watching(files: Files, current: std::sync::Weak<Current>) {
     let mut seen = files.modified();
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_EVERY).await;
         let Some(current) = current.upgrade() else { return };
         let now = files.modified();
         if now == seen {
@@ -102,9 +102,7 @@ async fn keep_looking(files: Files, current: std::sync::Weak<Current>) {
         seen = now;
         match files.read() {
             Ok(certified) => {
-                if let Ok(mut place) = current.certified.write() {
-                    *place = Arc::new(certified);
-                }
+                current.certified.store(Arc::new(certified));
                 tracing::info!("certificate renewed");
             }
             Err(error) => tracing::warn!(%error, "certificate not renewed"),

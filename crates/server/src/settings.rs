@@ -142,10 +142,10 @@ const GROUPS: &[Group] = &[
         "Limits",
         &[
             ("worker-threads", "COUNT", "0", "Threads that answer requests; 0 for one per core"),
-            ("connections-max", "COUNT", "4096", "Open connections; more wait to be accepted"),
+            ("connections-max", "COUNT", "4096", "Open connections; more close idle ones, or wait"),
             ("headers-max", "COUNT", "100", "Headers of a request"),
             ("head-kb", "KIB", "64", "URL and headers of a request together; at least 8"),
-            ("inflight-mb", "MIB", "64", "Memory for large request bodies, all together"),
+            ("inflight-mb", "MIB", "64", "Memory for large bodies, and as much for answers"),
             ("handshake-seconds", "SECONDS", "10", "Time for a TLS handshake"),
             ("idle-seconds", "SECONDS", "120", "Time that a connection may be idle between requests"),
             ("head-seconds", "SECONDS", "15", "Time for a client to send its headers"),

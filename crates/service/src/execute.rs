@@ -1,5 +1,7 @@
 //! Each command to the service it is for.
 
+use std::sync::Arc;
+
 use tavola_auth::KeyLimit;
 use tavola_model::{
     AccountCommand, AccountName, AccountOutcome, Command, Outcome, ServiceStats, StorageService,
@@ -8,7 +10,7 @@ use tavola_model::{
 use crate::catalog::to_its_end;
 use crate::cors;
 use crate::failure::Failure;
-use crate::service::Service;
+use crate::service::{AnswerRoom, Service};
 
 impl Service {
     pub(crate) async fn execute_command(
@@ -17,12 +19,15 @@ impl Service {
         service: StorageService,
         command: Command,
         limit: Option<&KeyLimit>,
+        room: Option<Arc<dyn AnswerRoom>>,
     ) -> Result<Outcome, Failure> {
         match command {
             Command::Account(command) => {
                 self.execute_account(account, service, command).await.map(Outcome::Account)
             }
-            Command::Table(command) => self.tables.execute(account, command, limit).await.map(Outcome::Table),
+            Command::Table(command) => {
+                self.tables.execute(account, command, limit, room).await.map(Outcome::Table)
+            }
             Command::Queue(command) => self.queues.execute(account, command).await.map(Outcome::Queue),
         }
     }

@@ -24,5 +24,6 @@ mod queue;
 mod service;
 mod table;
 
-pub use service::{Service, ServiceSettings};
+pub use service::{AnswerRoom, Service, ServiceSettings};
 pub use table::{Plan, plan};
+pub use tavola_engine::{ByteSource, PIECE_BYTES_MAX, SourceError};

@@ -75,9 +75,8 @@ impl LongReads {
     pub async fn run<T: Send + 'static>(
         &self,
         progress: Progress,
-        read: impl Future<Output = T> + Send + 'static,
+        mut read: Pin<Box<impl Future<Output = T> + Send + 'static>>,
     ) -> T {
-        let mut read = Box::pin(read);
         let short = poll_fn(|context| match read.as_mut().poll(context) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
             Poll::Pending if progress.is_long() => Poll::Ready(None),

@@ -16,6 +16,13 @@ use crate::properties::PropertiesStore;
 use crate::queue::Queues;
 use crate::table::Tables;
 
+/// Memory for an answer while it is put together. Whoever sends the answer gives it, and takes it back when the answer
+/// is sent.
+pub trait AnswerRoom: Send + Sync {
+    /// Takes so many bytes more; false if there is no room for them.
+    fn take(&self, bytes: usize) -> bool;
+}
+
 /// How the service behaves where there is a choice.
 #[derive(Clone, Debug)]
 pub struct ServiceSettings {
@@ -96,9 +103,18 @@ impl Service {
 
     /// Does what was permitted.
     pub async fn execute(&self, permitted: Permitted) -> Result<Outcome, ServiceError> {
+        self.execute_within(permitted, None).await
+    }
+
+    /// Does what was permitted; a page takes room for its bytes as it grows, and ends where there is no more.
+    pub async fn execute_within(
+        &self,
+        permitted: Permitted,
+        room: Option<Arc<dyn AnswerRoom>>,
+    ) -> Result<Outcome, ServiceError> {
         let service = permitted.service();
         let (account, command, limit) = permitted.into_parts();
-        let done = self.execute_command(&account, service, command, limit.as_ref()).await;
+        let done = self.execute_command(&account, service, command, limit.as_ref(), room).await;
         done.map_err(|failure| failure.answer(service))
     }
 

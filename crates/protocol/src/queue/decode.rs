@@ -25,7 +25,7 @@ pub struct QueueRequest<'a> {
     /// Headers.
     pub headers: &'a HeaderMap,
     /// Names of metadata headers as the client wrote them; those that are missing are in lower case.
-    pub spelled_names: &'a [String],
+    pub metadata_names: &'a [String],
     /// The whole body.
     pub body: &'a [u8],
 }
@@ -96,7 +96,7 @@ fn metadata(request: &QueueRequest<'_>) -> Result<Metadata, ServiceError> {
     for (header, value) in request.headers {
         let Some(name) = header.as_str().strip_prefix(METADATA_PREFIX) else { continue };
         let spelled = request
-            .spelled_names
+            .metadata_names
             .iter()
             .rev()
             .filter_map(|spelled| spelled.get(METADATA_PREFIX.len()..))
@@ -232,7 +232,7 @@ mod tests {
             version: &ApiVersion::default(),
             query: &Query::default(),
             headers: &headers,
-            spelled_names: &["X-MS-Meta-UPPER".to_owned()],
+            metadata_names: &["X-MS-Meta-UPPER".to_owned()],
             body: &[],
         };
         let metadata = metadata(&request).unwrap();

@@ -10,12 +10,13 @@ use tavola_model::{
 
 use super::Tables;
 use super::entities::{fetch_entity, write_entity};
-use super::query::query_entities;
+use super::query::{Reading, query_entities};
 use super::tables::table_name;
 use super::transaction::transact_entities;
 use crate::catalog::{Resource, ResourceKind};
 use crate::failure::Failure;
 use crate::long_reads::Progress;
+use crate::service::AnswerRoom;
 
 impl Tables {
     pub async fn execute(
@@ -23,6 +24,7 @@ impl Tables {
         account: &AccountName,
         command: TableCommand,
         limit: Option<&KeyLimit>,
+        room: Option<Arc<dyn AnswerRoom>>,
     ) -> Result<TableOutcome, Failure> {
         match command {
             TableCommand::QueryTables(query) => {
@@ -48,7 +50,8 @@ impl Tables {
                 self.set_acl(account, &table, identifiers).await?;
                 Ok(TableOutcome::TableAclSet)
             }
-            TableCommand::QueryEntities(query) => self.query(account, query, limit).await,
+            // Boxed, so that other commands do not carry it.
+            TableCommand::QueryEntities(query) => Box::pin(self.query(account, query, limit, room)).await,
             TableCommand::GetEntity(get) => self.get(account, &get, limit).await,
             TableCommand::WriteEntity(table, write) => self.write(account, &table, write, limit).await,
             TableCommand::TransactEntities(transaction) => self.transact(account, transaction, limit).await,
@@ -64,11 +67,19 @@ impl Tables {
         account: &AccountName,
         query: QueryEntities,
         limit: Option<&KeyLimit>,
+        room: Option<Arc<dyn AnswerRoom>>,
     ) -> Result<TableOutcome, Failure> {
         let table = self.find(account, &query.table).await?;
         let progress = Progress::default();
-        let (engine, clock) = (self.engine.clone(), self.clock.clone());
-        let read = query_entities(engine, clock, table.space, query, limit.cloned(), progress.clone());
+        let reading = Reading {
+            engine: self.engine.clone(),
+            clock: self.clock.clone(),
+            space: table.space,
+            limit: limit.cloned(),
+            room,
+            progress: progress.clone(),
+        };
+        let read = Box::pin(query_entities(reading, query));
         self.long_reads.run(progress, read).await.map(TableOutcome::EntitiesQueried)
     }
 

@@ -7,7 +7,7 @@
 //! each chain of `and` or `or` then tests the answers a word at a time. What a row costs depends on the number of
 //! properties that the filter names, and next to nothing on its number of comparisons.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use tavola_engine::ScannedRow;
 use tavola_model::{Comparison, EdmValue, Filter, FilterNode, Properties, PropertyRef};
@@ -16,14 +16,14 @@ use super::cells::{KeyCells, ValueCells, WORD_BITS};
 
 /// A filter made ready to be tested on many rows.
 pub(super) struct Matcher<'a> {
-    partition: Option<(Range<usize>, KeyCells<'a>)>,
-    row: Option<(Range<usize>, KeyCells<'a>)>,
-    timestamp: Option<(Range<usize>, ValueCells<'a>)>,
+    partition: Option<(Bits, KeyCells<'a>)>,
+    row: Option<(Bits, KeyCells<'a>)>,
+    timestamp: Option<(Bits, ValueCells<'a>)>,
     /// By length of the name, then by name.
     named: Vec<NamedCells<'a>>,
     /// Children before parents; the last is the whole filter.
     chains: Vec<Chain>,
-    /// The answers to all comparisons for the row at hand; those of a property begin with a word of their own.
+    /// The answers to all comparisons for the row at hand.
     answers: Vec<u64>,
     /// Room for the value of every chain, kept from row to row.
     values: Vec<bool>,
@@ -31,8 +31,41 @@ pub(super) struct Matcher<'a> {
 
 struct NamedCells<'a> {
     name: &'a str,
-    words: Range<usize>,
+    bits: Bits,
     cells: ValueCells<'a>,
+}
+
+/// Where the answers of a property are among all: from a bit of a word on. They are in one word, or begin with one.
+#[derive(Clone, Copy, Debug)]
+struct Bits {
+    word: usize,
+    shift: usize,
+}
+
+impl Bits {
+    /// Where so many answers go, and makes room for them.
+    fn reserve(count: usize, answers: &mut Vec<u64>, used: &mut usize) -> Self {
+        if *used + count > WORD_BITS {
+            answers.resize(answers.len() + count.div_ceil(WORD_BITS), 0);
+            *used = 0;
+        }
+        let bits = Self { word: answers.len() - count.div_ceil(WORD_BITS), shift: *used };
+        *used = if count > WORD_BITS { WORD_BITS } else { *used + count };
+        bits
+    }
+
+    /// The index of one of the answers.
+    fn index(self, answer: usize) -> usize {
+        self.word * WORD_BITS + self.shift + answer
+    }
+
+    /// Notes the answers.
+    #[inline]
+    fn set(self, answers: &mut [u64], given: &[u64]) {
+        for (word, given) in answers[self.word..].iter_mut().zip(given) {
+            *word |= given << self.shift;
+        }
+    }
 }
 
 impl<'a> Matcher<'a> {
@@ -58,39 +91,39 @@ impl<'a> Matcher<'a> {
             answers: Vec::new(),
             values: Vec::new(),
         };
-        let mut bits = vec![0; filter.nodes().len()];
+        let mut indexes = vec![0; filter.nodes().len()];
+        let mut used = WORD_BITS;
         for (property, group) in groups {
-            let start = matcher.answers.len();
-            for (index, (node, _)) in group.iter().enumerate() {
-                bits[*node] = start * WORD_BITS + index;
+            let bits = Bits::reserve(group.len(), &mut matcher.answers, &mut used);
+            for (answer, (node, _)) in group.iter().enumerate() {
+                indexes[*node] = bits.index(answer);
             }
-            let words = start..start + group.len().div_ceil(WORD_BITS);
-            matcher.answers.resize(words.end, 0);
             let group: Vec<&'a Comparison> = group.into_iter().map(|(_, comparison)| comparison).collect();
             match property {
-                PropertyRef::PartitionKey => matcher.partition = Some((words, KeyCells::new(group))),
-                PropertyRef::RowKey => matcher.row = Some((words, KeyCells::new(group))),
-                PropertyRef::Timestamp => matcher.timestamp = Some((words, ValueCells::new(group))),
+                PropertyRef::PartitionKey => matcher.partition = Some((bits, KeyCells::new(group))),
+                PropertyRef::RowKey => matcher.row = Some((bits, KeyCells::new(group))),
+                PropertyRef::Timestamp => matcher.timestamp = Some((bits, ValueCells::new(group))),
                 PropertyRef::Named(name) => {
-                    matcher.named.push(NamedCells { name, words, cells: ValueCells::new(group) });
+                    matcher.named.push(NamedCells { name, bits, cells: ValueCells::new(group) });
                 }
             }
         }
-        matcher.chains = chains(filter, &bits);
+        matcher.chains = chains(filter, &indexes);
         matcher
     }
 
     /// Whether the row satisfies the filter; `None` if a property it asks for cannot be read.
     pub fn admits(&mut self, row: &ScannedRow<'_>) -> Option<bool> {
         let Self { partition, row: row_key, timestamp, named, chains, answers, values } = self;
-        if let Some((words, cells)) = partition {
-            answers[words.clone()].copy_from_slice(cells.answers(row.partition));
+        answers.fill(0);
+        if let Some((bits, cells)) = partition {
+            bits.set(answers, cells.answers(row.partition));
         }
-        if let Some((words, cells)) = row_key {
-            answers[words.clone()].copy_from_slice(cells.answers(row.row));
+        if let Some((bits, cells)) = row_key {
+            bits.set(answers, cells.answers(row.row));
         }
-        if let Some((words, cells)) = timestamp {
-            answers[words.clone()].copy_from_slice(cells.answers(EdmValue::DateTime(row.version)));
+        if let Some((bits, cells)) = timestamp {
+            bits.set(answers, cells.answers(EdmValue::DateTime(row.version)));
         }
         if !named.is_empty() {
             answer_named(named, answers, &row.body)?;
@@ -104,23 +137,21 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Answers the comparisons of properties from the stored body; `None` if it cannot be read.
+/// Answers the comparisons of properties from the stored body; those of missing ones stay false. `None` if the body
+/// cannot be read.
 fn answer_named(named: &mut [NamedCells<'_>], answers: &mut [u64], body: &[u8]) -> Option<()> {
-    for NamedCells { words, .. } in named.iter() {
-        answers[words.clone()].fill(0);
-    }
     let mut missing = named.len();
     let mut is_damaged = false;
     Properties::walk(body, |property| {
         let order =
             |cells: &NamedCells<'_>| name_order(cells.name.as_bytes()).cmp(&name_order(property.name));
         let Ok(found) = named.binary_search_by(order) else { return ControlFlow::Continue(()) };
-        let NamedCells { words, cells, .. } = &mut named[found];
+        let NamedCells { bits, cells, .. } = &mut named[found];
         let Some(value) = property.value() else {
             is_damaged = true;
             return ControlFlow::Break(());
         };
-        answers[words.clone()].copy_from_slice(cells.answers(value));
+        bits.set(answers, cells.answers(value));
         missing -= 1;
         if missing == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
@@ -187,13 +218,13 @@ impl Chain {
 #[derive(Default)]
 struct Links {
     operator: Option<ChainOperator>,
-    /// Bits of the answers.
+    /// Indexes of their answers.
     comparisons: Vec<usize>,
     children: Vec<usize>,
 }
 
-/// The chains of a filter whose comparisons have these bits.
-fn chains(filter: &Filter, bits: &[usize]) -> Vec<Chain> {
+/// The chains of a filter whose comparisons have these answers.
+fn chains(filter: &Filter, indexes: &[usize]) -> Vec<Chain> {
     let mut chains = Vec::new();
     let mut links: Vec<Links> = Vec::with_capacity(filter.nodes().len());
     for (index, node) in filter.nodes().iter().enumerate() {
@@ -203,7 +234,7 @@ fn chains(filter: &Filter, bits: &[usize]) -> Vec<Chain> {
                 let operator = if *flag { ChainOperator::And } else { ChainOperator::Or };
                 Links { operator: Some(operator), ..Links::default() }
             }
-            FilterNode::Compare(_) => Links { comparisons: vec![bits[index]], ..Links::default() },
+            FilterNode::Compare(_) => Links { comparisons: vec![indexes[index]], ..Links::default() },
             FilterNode::Not(inner) => {
                 let inner = std::mem::take(&mut links[inner.index()]);
                 chains.push(inner.into_chain(true));
@@ -251,8 +282,8 @@ impl Links {
     fn into_chain(mut self, is_negated: bool) -> Chain {
         self.comparisons.sort_unstable();
         let mut masks: Vec<(usize, u64)> = Vec::new();
-        for bit in self.comparisons {
-            let (word, mask) = (bit / WORD_BITS, 1 << (bit % WORD_BITS));
+        for index in self.comparisons {
+            let (word, mask) = (index / WORD_BITS, 1 << (index % WORD_BITS));
             match masks.last_mut() {
                 Some((last, all)) if *last == word => *all |= mask,
                 _ => masks.push((word, mask)),

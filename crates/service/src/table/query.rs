@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tavola_auth::KeyLimit;
 use tavola_engine::{Engine, Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{
-    Clock, EntityKey, EntityPage, EntityToken, Key, KeyBytes, PAGE_BYTES_MAX, PAGE_ITEMS_MAX,
+    Clock, EntityKey, EntityPage, EntityToken, ErrorCode, Key, KeyBytes, PAGE_BYTES_MAX, PAGE_ITEMS_MAX,
     PAGE_TIME_MS_MAX, PlanReport, QueryEntities, StoredEntity,
 };
 
@@ -19,6 +19,7 @@ use super::matches::Matcher;
 use super::plan::plan;
 use crate::failure::Failure;
 use crate::long_reads::Progress;
+use crate::service::AnswerRoom;
 
 /// Rows between two readings of the clock.
 const ROWS_PER_TIME_CHECK: usize = 256;
@@ -28,30 +29,40 @@ const RANGES_AT_ONCE: usize = 64;
 /// comes next. A filter that admits nothing more then costs a client one empty page at most.
 const LOOKAHEAD_ROWS_MAX: usize = 64;
 const TICKS_PER_MS: u64 = 10_000;
+/// Stored bytes of a page that need no room: small answers are not counted.
+const FREE_BYTES: usize = 8 * 1024;
+/// Room is taken in steps of this size.
+const ROOM_STEP_BYTES: usize = 64 * 1024;
 
-/// Reads one page, and counts the rows that it visits.
-pub(crate) async fn query_entities(
-    engine: Arc<dyn Engine>,
-    clock: Arc<dyn Clock>,
-    space: SpaceId,
-    query: QueryEntities,
-    limit: Option<KeyLimit>,
-    progress: Progress,
-) -> Result<EntityPage, Failure> {
+/// What a page is read from, and within.
+pub(crate) struct Reading {
+    pub engine: Arc<dyn Engine>,
+    pub clock: Arc<dyn Clock>,
+    pub space: SpaceId,
+    /// The keys that the caller may see.
+    pub limit: Option<KeyLimit>,
+    /// Memory for the page.
+    pub room: Option<Arc<dyn AnswerRoom>>,
+    /// Counts the rows that are visited.
+    pub progress: Progress,
+}
+
+/// Reads one page.
+pub(crate) async fn query_entities(reading: Reading, query: QueryEntities) -> Result<EntityPage, Failure> {
     let mut plan = plan(query.filter.as_ref());
-    if let Some(limit) = &limit {
+    if let Some(limit) = &reading.limit {
         plan = plan.within(&limit_range(limit));
     }
     if let Some(token) = &query.from {
         plan = plan.within(&ScanRange { from: token_position(token), before: None });
     }
-    let mut page = Page::new(clock.as_ref(), space, &query, &progress);
+    let mut page = Page::new(&reading, &query);
     if page.top > 0 {
         for (index, range) in plan.ranges.iter().enumerate() {
             if index % RANGES_AT_ONCE == RANGES_AT_ONCE - 1 {
                 tokio::task::yield_now().await;
             }
-            page.read(engine.as_ref(), range).await?;
+            page.read(reading.engine.as_ref(), range).await?;
             if page.ended {
                 break;
             }
@@ -60,7 +71,7 @@ pub(crate) async fn query_entities(
     let report = PlanReport {
         kind: plan.kind,
         ranges: plan.ranges.len(),
-        scanned: progress.rows(),
+        scanned: reading.progress.rows(),
         returned: page.entities.len(),
     };
     Ok(EntityPage { entities: page.entities, next: page.next, plan: report })
@@ -68,14 +79,15 @@ pub(crate) async fn query_entities(
 
 /// A page while it is filled.
 struct Page<'a> {
-    clock: &'a dyn Clock,
+    reading: &'a Reading,
     deadline: u64,
     space: SpaceId,
     matcher: Option<Matcher<'a>>,
     top: usize,
     entities: Vec<StoredEntity>,
     bytes: usize,
-    progress: &'a Progress,
+    /// Bytes that there is room for.
+    bytes_taken: usize,
     looked_ahead: usize,
     next: Option<EntityToken>,
     ended: bool,
@@ -83,16 +95,16 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn new(clock: &'a dyn Clock, space: SpaceId, query: &'a QueryEntities, progress: &'a Progress) -> Self {
+    fn new(reading: &'a Reading, query: &'a QueryEntities) -> Self {
         Self {
-            clock,
-            deadline: clock.now().ticks() + PAGE_TIME_MS_MAX * TICKS_PER_MS,
-            space,
+            reading,
+            deadline: reading.clock.now().ticks() + PAGE_TIME_MS_MAX * TICKS_PER_MS,
+            space: reading.space,
             matcher: query.filter.as_ref().map(Matcher::new),
             top: query.top.unwrap_or(PAGE_ITEMS_MAX).min(PAGE_ITEMS_MAX),
             entities: Vec::new(),
             bytes: 0,
-            progress,
+            bytes_taken: FREE_BYTES,
             looked_ahead: 0,
             next: None,
             ended: false,
@@ -128,9 +140,9 @@ impl<'a> Page<'a> {
 
     /// Tests one row and takes it if it matches and fits; otherwise the page ends at it.
     fn take(&mut self, row: ScannedRow<'_>) -> Result<ControlFlow<()>, Failure> {
-        self.progress.count();
-        let is_late = self.progress.rows().is_multiple_of(ROWS_PER_TIME_CHECK)
-            && self.clock.now().ticks() >= self.deadline;
+        self.reading.progress.count();
+        let is_late = self.reading.progress.rows().is_multiple_of(ROWS_PER_TIME_CHECK)
+            && self.reading.clock.now().ticks() >= self.deadline;
         let is_full = self.entities.len() == self.top;
         self.looked_ahead += usize::from(is_full);
         if is_late || self.looked_ahead > LOOKAHEAD_ROWS_MAX {
@@ -147,11 +159,30 @@ impl<'a> Page<'a> {
         if is_full || is_too_much {
             return self.end_at(&row);
         }
+        if self.bytes + row_bytes > self.bytes_taken && !self.take_room(self.bytes + row_bytes) {
+            // A page of nothing would not get its client any further.
+            return if self.entities.is_empty() {
+                Err(ErrorCode::ServerBusy.into())
+            } else {
+                self.end_at(&row)
+            };
+        }
         self.bytes += row_bytes;
         let properties = decode_properties(self.space, &row.body)?;
         let (key, timestamp) = (self.key_of(&row)?, row.version);
         self.entities.push(StoredEntity { key, timestamp, properties });
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Takes room for so many bytes, in steps.
+    fn take_room(&mut self, bytes: usize) -> bool {
+        let Some(room) = &self.reading.room else { return true };
+        let wanted = bytes.next_multiple_of(ROOM_STEP_BYTES);
+        let is_taken = room.take(wanted - self.bytes_taken);
+        if is_taken {
+            self.bytes_taken = wanted;
+        }
+        is_taken
     }
 
     fn end_at(&mut self, row: &ScannedRow<'_>) -> Result<ControlFlow<()>, Failure> {

@@ -91,6 +91,7 @@ fn properties_that_a_row_does_not_have_are_not_looked_for_one_by_one() {
     let filter = parse_filter(&filter.join(" or ")).unwrap().unwrap();
     let matcher = Matcher::new(&filter);
     assert_eq!((matcher.named.len(), matcher.chains.len()), (FILTER_COMPARISONS_MAX, 1));
+    assert_eq!(matcher.chains[0].masks.len(), FILTER_COMPARISONS_MAX / WORD_BITS);
 }
 
 /// A filter as text: comparisons of a few properties under `and`, `or` and `not`.

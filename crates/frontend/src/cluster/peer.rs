@@ -1,7 +1,7 @@
 //! Connections to another server on the same store.
 //!
 //! A connection is opened when a request needs one, and kept for the next. Before anything of a client is sent over it,
-//! a knock tells whether the server that is meant is at the other end: this is against addresses that came to belong to
+//! a hello tells whether the server that is meant is at the other end: this is against addresses that came to belong to
 //! something else, not against somebody who lies. The number of connections, the wait for one and every step over it
 //! are bounded.
 //!
@@ -22,12 +22,12 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::owner::{Candidate, Member, MemberPort};
-use crate::pinned;
+use super::owner::{Candidate, Member, MemberPort};
+use super::pinned;
 use crate::receive::Origin;
 
 /// Asks a server whether it is the one that is meant, and its answer that it is.
-pub(crate) const KNOCK: &str = "x-tavola-knock";
+pub(crate) const HELLO: &str = "x-tavola-hello";
 
 /// Connections to one port of a server, and so requests under way to it.
 const CONNECTIONS_MAX: usize = 128;
@@ -35,16 +35,16 @@ const CONNECTIONS_MAX: usize = 128;
 const ROOM_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a connection may take to open.
 const CONNECT_TIME_MAX: Duration = Duration::from_millis(100);
-/// How long a server may take to shake hands and answer a knock: longer than it takes a busy one.
-const KNOCK_TIME_MAX: Duration = Duration::from_millis(500);
+/// How long a server may take to shake hands and answer a hello: longer than it takes a busy one.
+const HELLO_TIME_MAX: Duration = Duration::from_millis(500);
 /// How long an unused connection is kept: far shorter than the other side does, unless it is set to less.
-const KEPT_TIME_MAX: Duration = Duration::from_secs(5);
+const IDLE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a request may take, answer included: longer than the store mostly tries to keep a write.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
-/// How long a server may take to answer before it is left out for others.
+/// How long a server may take to answer before it is suspended.
 const SLOW_TIME: Duration = Duration::from_secs(5);
-/// For how long a server that failed is left out.
-const LEFT_OUT_TIME: Duration = Duration::from_secs(3);
+/// For how long a server that failed is suspended.
+const SUSPENDED_TIME: Duration = Duration::from_secs(3);
 /// Bytes of an answer: more than the largest transaction gives back.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -52,7 +52,7 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// What became of a request.
 #[derive(Debug)]
-pub(crate) enum Fate {
+pub(crate) enum SendOutcome {
     /// It was answered.
     Answered(Response<Bytes>),
     /// The server has not seen it.
@@ -66,105 +66,106 @@ pub(crate) enum Fate {
 pub(crate) struct Peer {
     pub member: Member,
     pub candidate: Candidate,
-    lines: Vec<Line>,
-    left_out_until: Mutex<Option<Instant>>,
+    ports: Vec<PortConnections>,
+    suspended_until: Mutex<Option<Instant>>,
 }
 
 /// The connections to one port.
 #[derive(Debug)]
-struct Line {
+struct PortConnections {
     port: MemberPort,
     room: Semaphore,
-    kept: Mutex<Vec<Kept>>,
+    idle: Mutex<Vec<IdleConnection>>,
 }
 
 /// A connection that waits for its next request.
 #[derive(Debug)]
-struct Kept {
+struct IdleConnection {
     sender: SendRequest<Full<Bytes>>,
     since: Instant,
 }
 
 impl Peer {
     pub fn new(member: Member) -> Self {
-        let line = |port: &MemberPort| Line {
+        let port_connections = |port: &MemberPort| PortConnections {
             port: *port,
             room: Semaphore::new(CONNECTIONS_MAX),
-            kept: Mutex::default(),
+            idle: Mutex::default(),
         };
-        let lines = member.ports.iter().map(line).collect();
-        Self { candidate: Candidate::of(&member), member, lines, left_out_until: Mutex::default() }
+        let ports = member.ports.iter().map(port_connections).collect();
+        Self { candidate: Candidate::of(&member), member, ports, suspended_until: Mutex::default() }
     }
 
     /// Whether requests that come in here by such a port may be given to it now.
     pub fn is_open_for(&self, origin: Origin) -> bool {
-        let is_left_out = lock(&self.left_out_until).is_some_and(|until| Instant::now() < until);
-        !is_left_out && self.line(origin).is_some()
+        let is_suspended = lock(&self.suspended_until).is_some_and(|until| Instant::now() < until);
+        !is_suspended && self.port_connections(origin).is_some()
     }
 
     /// The port that is like the one by which a request came in: what came encrypted goes on encrypted.
-    fn line(&self, origin: Origin) -> Option<&Line> {
+    fn port_connections(&self, origin: Origin) -> Option<&PortConnections> {
         let is_like = |port: &MemberPort| port.service == origin.service && port.secure == origin.secure;
-        self.lines.iter().find(|line| is_like(&line.port))
+        self.ports.iter().find(|port_connections| is_like(&port_connections.port))
     }
 
     /// Gives it nothing for a few seconds.
-    pub fn leave_out(&self, reason: &(dyn std::error::Error + 'static)) {
-        let until = Instant::now() + LEFT_OUT_TIME;
-        if lock(&self.left_out_until).replace(until).is_none_or(|until| until < Instant::now()) {
-            tracing::info!(server = self.member.name, reason, "another server is left out for a while");
+    pub fn suspend(&self, reason: &(dyn std::error::Error + 'static)) {
+        let until = Instant::now() + SUSPENDED_TIME;
+        if lock(&self.suspended_until).replace(until).is_none_or(|until| until < Instant::now()) {
+            tracing::info!(server = self.member.name, reason, "another server is suspended for a while");
         }
     }
 
     /// Closes connections that nobody has used for a while.
     pub fn close_unused(&self) {
-        for line in &self.lines {
-            lock(&line.kept).retain(|kept| kept.since.elapsed() < KEPT_TIME_MAX && !kept.sender.is_closed());
+        for port_connections in &self.ports {
+            lock(&port_connections.idle)
+                .retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX && !idle.sender.is_closed());
         }
     }
 
     /// Sends a request to a port like that by which it came in, and waits for the answer.
-    pub async fn send(&self, origin: Origin, mut request: Request<Full<Bytes>>) -> Fate {
-        let Some(line) = self.line(origin) else {
-            return Fate::NotSent("the server has no such port".into());
+    pub async fn send(&self, origin: Origin, mut request: Request<Full<Bytes>>) -> SendOutcome {
+        let Some(port_connections) = self.port_connections(origin) else {
+            return SendOutcome::NotSent("the server has no such port".into());
         };
         let deadline = Instant::now() + ANSWER_TIME_MAX;
-        let Ok(Ok(_place)) = timeout(ROOM_TIME_MAX, line.room.acquire()).await else {
+        let Ok(Ok(_permit)) = timeout(ROOM_TIME_MAX, port_connections.room.acquire()).await else {
             let cause: Cause = "all connections to the server are in use".into();
-            self.leave_out(cause.as_ref());
-            return Fate::NotSent(cause);
+            self.suspend(cause.as_ref());
+            return SendOutcome::NotSent(cause);
         };
-        // A kept connection can have been closed by the other side; then the request comes back as it was.
-        while let Some(sender) = line.take_kept().await {
-            match self.exchange(line, sender, request, deadline).await {
+        // An idle connection can have been closed by the other side; then the request comes back as it was.
+        while let Some(sender) = port_connections.take_idle().await {
+            match self.exchange(port_connections, sender, request, deadline).await {
                 Ok(sent) => return sent,
                 Err(unsent) => request = *unsent,
             }
         }
-        let sender = match self.connect(line.port).await {
+        let sender = match self.connect(port_connections.port).await {
             Ok(sender) => sender,
             Err(cause) => {
-                self.leave_out(cause.as_ref());
-                return Fate::NotSent(cause);
+                self.suspend(cause.as_ref());
+                return SendOutcome::NotSent(cause);
             }
         };
-        let sent = self.exchange(line, sender, request, deadline).await;
-        sent.unwrap_or_else(|_| Fate::NotSent("the server closed a fresh connection".into()))
+        let sent = self.exchange(port_connections, sender, request, deadline).await;
+        sent.unwrap_or_else(|_| SendOutcome::NotSent("the server closed a fresh connection".into()))
     }
 
     /// Sends a request over a connection; gives it back if nothing of it was written.
     async fn exchange(
         &self,
-        line: &Line,
+        port_connections: &PortConnections,
         mut sender: SendRequest<Full<Bytes>>,
         request: Request<Full<Bytes>>,
         deadline: Instant,
-    ) -> Result<Fate, Box<Request<Full<Bytes>>>> {
+    ) -> Result<SendOutcome, Box<Request<Full<Bytes>>>> {
         let mut answer = std::pin::pin!(sender.try_send_request(request));
         let answered = match timeout(SLOW_TIME, answer.as_mut()).await {
             Ok(answered) => Ok(answered),
             Err(slow) => {
-                self.leave_out(&slow);
+                self.suspend(&slow);
                 timeout_at(deadline, answer).await
             }
         };
@@ -172,20 +173,20 @@ impl Peer {
             Ok(Ok(response)) => response,
             Ok(Err(mut failure)) => match failure.take_message() {
                 Some(request) => return Err(Box::new(request)),
-                None => return Ok(Fate::Unknown(failure.into_error().into())),
+                None => return Ok(SendOutcome::Unknown(failure.into_error().into())),
             },
-            Err(late) => return Ok(Fate::Unknown(late.into())),
+            Err(late) => return Ok(SendOutcome::Unknown(late.into())),
         };
         let is_last = response.headers().contains_key(header::CONNECTION);
         match timeout_at(deadline, collect(response)).await {
             Ok(Ok(response)) => {
                 if !is_last {
-                    lock(&line.kept).push(Kept { sender, since: Instant::now() });
+                    lock(&port_connections.idle).push(IdleConnection { sender, since: Instant::now() });
                 }
-                Ok(Fate::Answered(response))
+                Ok(SendOutcome::Answered(response))
             }
-            Ok(Err(cause)) => Ok(Fate::Unknown(cause)),
-            Err(late) => Ok(Fate::Unknown(late.into())),
+            Ok(Err(cause)) => Ok(SendOutcome::Unknown(cause)),
+            Err(late) => Ok(SendOutcome::Unknown(late.into())),
         }
     }
 
@@ -196,17 +197,17 @@ impl Peer {
         stream.set_nodelay(true)?;
         let greeted = async {
             if !port.secure {
-                return self.knock(stream).await;
+                return self.hello(stream).await;
             }
             let certificate = self.member.certificate.ok_or("its certificate is not known")?;
             let name = pinned::server_name(&self.member.host);
-            self.knock(pinned::connector(certificate)?.connect(name, stream).await?).await
+            self.hello(pinned::connector(certificate)?.connect(name, stream).await?).await
         };
-        timeout(KNOCK_TIME_MAX, greeted).await?
+        timeout(HELLO_TIME_MAX, greeted).await?
     }
 
     /// Makes sure who is at the other end.
-    async fn knock(
+    async fn hello(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> Result<SendRequest<Full<Bytes>>, Cause> {
@@ -218,10 +219,10 @@ impl Peer {
                 tracing::debug!(%error, "connection to another server ended");
             }
         });
-        let knock = Request::get("/").header(header::HOST, "tavola").header(KNOCK, &self.member.start_id);
-        let answer = collect(sender.send_request(knock.body(Full::default())?).await?).await?;
+        let hello = Request::get("/").header(header::HOST, "tavola").header(HELLO, &self.member.start_id);
+        let answer = collect(sender.send_request(hello.body(Full::default())?).await?).await?;
         let is_meant = answer.status() == StatusCode::NO_CONTENT
-            && answer.headers().get(KNOCK).is_some_and(|id| id.as_bytes() == self.member.start_id.as_bytes());
+            && answer.headers().get(HELLO).is_some_and(|id| id.as_bytes() == self.member.start_id.as_bytes());
         if !is_meant {
             return Err("another server listens at its address".into());
         }
@@ -230,12 +231,12 @@ impl Peer {
     }
 }
 
-impl Line {
+impl PortConnections {
     /// A connection that was kept and can still be used.
-    async fn take_kept(&self) -> Option<SendRequest<Full<Bytes>>> {
+    async fn take_idle(&self) -> Option<SendRequest<Full<Bytes>>> {
         loop {
-            let Kept { mut sender, since } = lock(&self.kept).pop()?;
-            let is_fresh = since.elapsed() < KEPT_TIME_MAX;
+            let IdleConnection { mut sender, since } = lock(&self.idle).pop()?;
+            let is_fresh = since.elapsed() < IDLE_TIME_MAX;
             // It is ready as soon as the end of the last answer was seen, which is mostly so already.
             if is_fresh && matches!(timeout(CONNECT_TIME_MAX, sender.ready()).await, Ok(Ok(()))) {
                 return Some(sender);

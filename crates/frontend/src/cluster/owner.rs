@@ -13,7 +13,7 @@ use tavola_model::{
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::pinned::Fingerprint;
+use super::pinned::Fingerprint;
 
 /// A server, as the others on its store know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +44,9 @@ pub struct MemberPort {
 
 /// A partition, reduced to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(u64);
+pub(crate) struct PartitionHash(u64);
 
-impl Place {
+impl PartitionHash {
     /// The one partition that a command writes to; `None` for what only reads, and for what goes to the catalog.
     pub fn of(account: &AccountName, command: &Command) -> Option<Self> {
         let (service, resource, partition) = match command {
@@ -123,8 +123,8 @@ impl Candidate {
     }
 
     /// How high it stands for a partition. Every server computes the same.
-    pub fn score(self, place: Place) -> u64 {
-        xxh3_64_with_seed(&place.0.to_le_bytes(), self.0)
+    pub fn score(self, hash: PartitionHash) -> u64 {
+        xxh3_64_with_seed(&hash.0.to_le_bytes(), self.0)
     }
 }
 
@@ -145,12 +145,12 @@ mod tests {
         EntityWrite { key, change: EntityChange::Delete(EtagCondition::Any) }
     }
 
-    fn write(table: &str, partition: &str, row: &str) -> Option<Place> {
+    fn write(table: &str, partition: &str, row: &str) -> Option<PartitionHash> {
         let command = Command::Table(TableCommand::WriteEntity(
             TableName::parse(table).unwrap(),
             delete(partition, row),
         ));
-        Place::of(&account(), &command)
+        PartitionHash::of(&account(), &command)
     }
 
     fn candidates(count: u16) -> Vec<Candidate> {
@@ -164,32 +164,32 @@ mod tests {
         (0..count).map(|number| Candidate::of(&member(number))).collect()
     }
 
-    fn owner(candidates: &[Candidate], place: Place) -> Candidate {
-        *candidates.iter().max_by_key(|candidate| candidate.score(place)).unwrap()
+    fn owner(candidates: &[Candidate], hash: PartitionHash) -> Candidate {
+        *candidates.iter().max_by_key(|candidate| candidate.score(hash)).unwrap()
     }
 
-    fn places(count: u32) -> impl Iterator<Item = Place> {
+    fn hashes(count: u32) -> impl Iterator<Item = PartitionHash> {
         (0..count).map(|number| write("People", &number.to_string(), "r").unwrap())
     }
 
     #[test]
-    fn every_write_of_a_partition_has_one_place_and_other_partitions_have_others() {
-        let place = write("People", "p", "r");
-        assert!(place.is_some());
-        assert_eq!(place, write("PEOPLE", "p", "another"));
+    fn every_write_of_a_partition_has_one_hash_and_other_partitions_have_others() {
+        let hash = write("People", "p", "r");
+        assert!(hash.is_some());
+        assert_eq!(hash, write("PEOPLE", "p", "another"));
         let transaction = EntityGroupTransaction {
             table: TableName::parse("people").unwrap(),
             writes: vec![delete("p", "a"), delete("p", "b")],
         };
         assert_eq!(
-            place,
-            Place::of(&account(), &Command::Table(TableCommand::TransactEntities(transaction)))
+            hash,
+            PartitionHash::of(&account(), &Command::Table(TableCommand::TransactEntities(transaction)))
         );
-        assert_ne!(place, write("People", "q", "r"));
-        assert_ne!(place, write("Peoplep", "", "r"), "names and keys are kept apart");
+        assert_ne!(hash, write("People", "q", "r"));
+        assert_ne!(hash, write("Peoplep", "", "r"), "names and keys are kept apart");
         assert_ne!(
-            place,
-            Place::of(
+            hash,
+            PartitionHash::of(
                 &AccountName::parse("another").unwrap(),
                 &Command::Table(TableCommand::WriteEntity(
                     TableName::parse("People").unwrap(),
@@ -200,17 +200,17 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_has_one_place_and_what_only_reads_has_none() {
+    fn a_queue_has_one_hash_and_what_only_reads_has_none() {
         let queue = || QueueName::parse("tasks").unwrap();
         let put = PutMessage { queue: queue(), text: "a".to_owned(), hidden_seconds: 0, life_seconds: None };
-        let of = |command| Place::of(&account(), &Command::Queue(command));
+        let of = |command| PartitionHash::of(&account(), &Command::Queue(command));
         assert!(of(QueueCommand::PutMessage(put)).is_some());
         assert_eq!(of(QueueCommand::PeekMessages(PeekMessages { queue: queue(), count: 1 })), None);
         assert_eq!(of(QueueCommand::ClearMessages(queue())), None);
         let table = TableName::parse("People").unwrap();
         let get = GetEntity { table: table.clone(), key: delete("p", "r").key };
-        assert_eq!(Place::of(&account(), &Command::Table(TableCommand::GetEntity(get))), None);
-        assert_eq!(Place::of(&account(), &Command::Table(TableCommand::DeleteTable(table))), None);
+        assert_eq!(PartitionHash::of(&account(), &Command::Table(TableCommand::GetEntity(get))), None);
+        assert_eq!(PartitionHash::of(&account(), &Command::Table(TableCommand::DeleteTable(table))), None);
     }
 
     #[test]
@@ -218,8 +218,8 @@ mod tests {
         for count in [2, 3, 5, 16] {
             let servers = candidates(count);
             let mut owned = vec![0u32; servers.len()];
-            for place in places(u32::from(count) * 1000) {
-                let chosen = owner(&servers, place);
+            for hash in hashes(u32::from(count) * 1000) {
+                let chosen = owner(&servers, hash);
                 owned[servers.iter().position(|server| *server == chosen).unwrap()] += 1;
             }
             assert!(owned.iter().all(|share| (850..1150).contains(share)), "{owned:?}");
@@ -231,8 +231,8 @@ mod tests {
         let servers = candidates(5);
         let (gone, rest) = servers.split_first().unwrap();
         let mut moved = 0;
-        for place in places(5000) {
-            let (before, after) = (owner(&servers, place), owner(rest, place));
+        for hash in hashes(5000) {
+            let (before, after) = (owner(&servers, hash), owner(rest, hash));
             if before == *gone {
                 moved += 1;
             } else {

@@ -18,7 +18,7 @@ const NAME_BYTES_MAX: usize = 1024;
 
 /// The names seen on a connection since they were last taken.
 #[derive(Clone, Debug, Default)]
-pub struct Spelling(Arc<Mutex<Seen>>);
+pub struct MetadataNames(Arc<Mutex<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -28,7 +28,7 @@ struct Seen {
     is_open: bool,
 }
 
-impl Spelling {
+impl MetadataNames {
     /// The names of the request whose head has just been read.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().names)
@@ -74,19 +74,19 @@ impl Seen {
     }
 }
 
-/// A stream whose metadata names are remembered, if there is a place to remember them in.
-pub struct Spelled<S> {
+/// A stream whose metadata names are remembered, if there is something to remember them in.
+pub struct NameReader<S> {
     stream: S,
-    spelling: Option<Spelling>,
+    names: Option<MetadataNames>,
 }
 
-impl<S> Spelled<S> {
-    pub fn new(stream: S, spelling: Option<Spelling>) -> Self {
-        Self { stream, spelling }
+impl<S> NameReader<S> {
+    pub fn new(stream: S, names: Option<MetadataNames>) -> Self {
+        Self { stream, names }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Spelled<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for NameReader<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -95,14 +95,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Spelled<S> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
-        if let Some(spelling) = &this.spelling {
-            spelling.lock().read(&buffer.filled()[before..]);
+        if let Some(names) = &this.names {
+            names.lock().read(&buffer.filled()[before..]);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Spelled<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for NameReader<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
     }
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn taken_names_are_gone() {
-        let spelling = Spelling::default();
-        spelling.lock().read(b"\nx-ms-meta-A:1\n");
-        assert_eq!(spelling.take(), ["x-ms-meta-A"]);
-        assert!(spelling.take().is_empty());
+        let names = MetadataNames::default();
+        names.lock().read(b"\nx-ms-meta-A:1\n");
+        assert_eq!(names.take(), ["x-ms-meta-A"]);
+        assert!(names.take().is_empty());
     }
 }

@@ -8,20 +8,21 @@
 //! different to the owner: a token that is bound to the client's address. What came over TLS goes on over TLS, so that
 //! nothing is shown to the network between and the scheme in links stays as it is.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use tavola_model::{AccountName, Command, ErrorCode, ServiceError};
 
-use crate::owner::{Candidate, Member, Place};
-use crate::peer::{Fate, KNOCK, Peer};
+use super::owner::{Candidate, Member, PartitionHash};
+use super::peer::{HELLO, Peer, SendOutcome};
+use super::recent::Recent;
 use crate::receive::Received;
-use crate::recent::Recent;
 
 /// Marks a request that was forwarded.
 static HOP: HeaderName = HeaderName::from_static("x-tavola-hop");
@@ -42,14 +43,14 @@ static OF_CONNECTION: [HeaderName; 5] = [
 const PROMPT_TIME: Duration = Duration::from_secs(1);
 
 /// An answer on its way through.
-pub(crate) type Forwarded = Response<Full<Bytes>>;
+pub(crate) type Forwarded = Response<Bytes>;
 
 /// The servers on one store, seen from one of them.
 #[derive(Debug)]
 pub struct Affinity {
     me: Member,
     candidate: Candidate,
-    others: RwLock<Arc<[Arc<Peer>]>>,
+    others: ArcSwap<Vec<Arc<Peer>>>,
     recent: Recent,
     started: Instant,
     forwarded: AtomicU64,
@@ -73,7 +74,7 @@ impl Affinity {
         Arc::new(Self {
             candidate: Candidate::of(&me),
             me,
-            others: RwLock::new(Arc::new([])),
+            others: ArcSwap::default(),
             recent: Recent::default(),
             started: Instant::now(),
             forwarded: AtomicU64::new(0),
@@ -88,20 +89,20 @@ impl Affinity {
 
     /// From now on these are the servers that are up; this one may be among them.
     pub fn meet(&self, members: Vec<Member>) {
-        let known = self.others();
+        let known = self.others.load();
         let peer = |member: Member| {
             let same = known.iter().find(|peer| peer.member == member);
             same.cloned().unwrap_or_else(|| Arc::new(Peer::new(member)))
         };
-        let others: Arc<[Arc<Peer>]> =
+        let others: Vec<Arc<Peer>> =
             members.into_iter().filter(|member| member.name != self.me.name).map(peer).collect();
         others.iter().for_each(|peer| peer.close_unused());
-        *self.others.write().unwrap_or_else(PoisonError::into_inner) = others;
+        self.others.store(Arc::new(others));
     }
 
     /// What was counted so far.
     pub fn metrics(&self) -> AffinityMetrics {
-        let members = 1 + u64::try_from(self.others().len()).unwrap_or(u64::MAX - 1);
+        let members = 1 + u64::try_from(self.others.load().len()).unwrap_or(u64::MAX - 1);
         let (forwarded, failures) =
             (self.forwarded.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed));
         AffinityMetrics { forwarded, failures, members }
@@ -110,27 +111,28 @@ impl Affinity {
     /// The answer of the owner; `None` if the request is to be executed here.
     pub(crate) async fn forward(
         &self,
-        received: &Received<'_>,
+        received: &Received,
+        body: &Bytes,
         account: &AccountName,
         command: &Command,
     ) -> Result<Option<Forwarded>, ServiceError> {
         if !looks_the_same_elsewhere(received) {
             return Ok(None);
         }
-        let Some(place) = Place::of(account, command) else { return Ok(None) };
-        if !self.recent.note(place, self.now_ms()) {
+        let Some(hash) = PartitionHash::of(account, command) else { return Ok(None) };
+        if !self.recent.note(hash, self.now_ms()) {
             return Ok(None);
         }
-        let Some(owner) = self.owner(place, received) else { return Ok(None) };
-        let Some(request) = request(received) else { return Ok(None) };
+        let Some(owner) = self.owner(hash, received) else { return Ok(None) };
+        let Some(request) = request(received, body) else { return Ok(None) };
         let sent = Instant::now();
         let verdict = match owner.send(received.origin, request).await {
-            Fate::Answered(response) => judge(response, sent.elapsed()),
-            Fate::NotSent(cause) => {
+            SendOutcome::Answered(response) => judge(response, sent.elapsed()),
+            SendOutcome::NotSent(cause) => {
                 tracing::debug!(server = owner.member.name, %cause, "executing here");
                 Verdict::NotDone
             }
-            Fate::Unknown(cause) => Verdict::Unknown(cause),
+            SendOutcome::Unknown(cause) => Verdict::Unknown(cause),
         };
         match verdict {
             Verdict::Final(response) => {
@@ -138,7 +140,7 @@ impl Affinity {
                 Ok(Some(response))
             }
             Verdict::Busy => {
-                owner.leave_out(&Busy);
+                owner.suspend(&Busy);
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 Ok(None)
             }
@@ -156,14 +158,14 @@ impl Affinity {
     }
 
     /// The answer to another server that asks whether it has found this one.
-    pub(crate) fn answer_knock(&self, headers: &HeaderMap) -> Option<Forwarded> {
-        let asked = headers.get(KNOCK)?;
+    pub(crate) fn answer_hello(&self, headers: &HeaderMap) -> Option<Forwarded> {
+        let asked = headers.get(HELLO)?;
         if asked.as_bytes() != self.me.start_id.as_bytes() {
             return None;
         }
-        let mut response = Response::new(Full::default());
+        let mut response = Response::new(Bytes::new());
         *response.status_mut() = StatusCode::NO_CONTENT;
-        response.headers_mut().insert(KNOCK, asked.clone());
+        response.headers_mut().insert(HELLO, asked.clone());
         Some(response)
     }
 
@@ -173,19 +175,15 @@ impl Affinity {
     }
 
     /// The server that owns a partition; `None` if it is this one.
-    fn owner(&self, place: Place, received: &Received<'_>) -> Option<Arc<Peer>> {
-        let others = self.others();
+    fn owner(&self, hash: PartitionHash, received: &Received) -> Option<Arc<Peer>> {
+        let others = self.others.load();
         let open = others.iter().filter(|peer| peer.is_open_for(received.origin));
-        let best = open.max_by_key(|peer| peer.candidate.score(place))?;
-        (best.candidate.score(place) > self.candidate.score(place)).then(|| best.clone())
-    }
-
-    fn others(&self) -> Arc<[Arc<Peer>]> {
-        self.others.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let best = open.max_by_key(|peer| peer.candidate.score(hash))?;
+        (best.candidate.score(hash) > self.candidate.score(hash)).then(|| best.clone())
     }
 }
 
-/// Why a server that answers 503 is left out.
+/// Why a server that answers 503 is suspended.
 #[derive(Debug, thiserror::Error)]
 #[error("it is busy")]
 struct Busy;
@@ -205,20 +203,25 @@ pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
 }
 
 /// Whether another server would see the request as this one does.
-fn looks_the_same_elsewhere(received: &Received<'_>) -> bool {
+fn looks_the_same_elsewhere(received: &Received) -> bool {
     let names = received.query.split('&').map(|part| part.split('=').next().unwrap_or_default());
     let mut bound_to_address = names.filter(|name| name.eq_ignore_ascii_case("sip"));
     !is_forwarded(&received.headers) && bound_to_address.next().is_none()
 }
 
-/// The request as it was received, marked. `None` if it cannot be written down again, or had no whole body.
-fn request(received: &Received<'_>) -> Option<Request<Full<Bytes>>> {
-    let body = received.body.as_ref().ok()?.clone();
+/// The request as it was received, marked. `None` if it cannot be written down again, or if some of its body was not
+/// kept because its command takes none.
+fn request(received: &Received, body: &Bytes) -> Option<Request<Full<Bytes>>> {
+    let announced = received.headers.get(header::CONTENT_LENGTH).map(|length| length.to_str());
+    if announced.is_some_and(|length| length.ok().and_then(|length| length.parse().ok()) != Some(body.len()))
+    {
+        return None;
+    }
     let target = match received.query.as_str() {
         "" => received.path.clone(),
         query => format!("{}?{query}", received.path),
     };
-    let mut request = Request::new(Full::new(body));
+    let mut request = Request::new(Full::new(body.clone()));
     *request.method_mut() = received.method.clone();
     *request.uri_mut() = Uri::try_from(target).ok()?;
     *request.headers_mut() = received.headers.clone();
@@ -236,13 +239,12 @@ fn without_connection(headers: &mut HeaderMap) {
 /// What an answer means that took so long. Whoever refuses by its accounts or for want of room has done nothing, and
 /// this server, which has admitted the request, may see both differently. One that refuses after a while has tried what
 /// this server would try: the trouble is the store's.
-fn judge(response: Response<Bytes>, took: Duration) -> Verdict {
+fn judge(mut response: Response<Bytes>, took: Duration) -> Verdict {
     let is_ours = response.headers().contains_key(&REQUEST_ID);
     match response.status() {
         StatusCode::SERVICE_UNAVAILABLE if is_ours && took < PROMPT_TIME => Verdict::Busy,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Verdict::NotDone,
         _ if is_ours => {
-            let mut response = response.map(Full::new);
             without_connection(response.headers_mut());
             Verdict::Final(response)
         }

@@ -12,13 +12,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::owner::MemberPort;
+use crate::cluster::owner::MemberPort;
 use crate::receive::Origin;
 use crate::tls::Tls;
 
 const ANSWERED: &str = "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nETag: W/\"a\"\r\nx-ms-request-id: 7\r\nx-ms-Odd-CASE: b\r\n\r\n";
 
-/// What the made-up server does with a request, knocks apart.
+/// What the made-up server does with a request, hellos apart.
 #[derive(Clone, Copy)]
 enum Manner {
     Answers(&'static str),
@@ -26,8 +26,8 @@ enum Manner {
     AnswersOnce(&'static str),
     HangsUp,
     SaysNothing,
-    /// Answers a knock like anything else.
-    KnowsNoKnock,
+    /// Answers a hello like anything else.
+    KnowsNoHello,
 }
 
 /// A made-up server.
@@ -82,19 +82,19 @@ async fn converse(
 ) {
     let mut buffer = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut buffer).await {
-        let is_knock = request.contains("x-tavola-knock: 1\r\n");
-        if !is_knock {
+        let is_hello = request.contains("x-tavola-hello: 1\r\n");
+        if !is_hello {
             seen.lock().unwrap().push(request);
         }
         let answer = match manner {
-            Manner::KnowsNoKnock => "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
-            _ if is_knock => "HTTP/1.1 204 No Content\r\nx-tavola-knock: 1\r\n\r\n",
+            Manner::KnowsNoHello => "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+            _ if is_hello => "HTTP/1.1 204 No Content\r\nx-tavola-hello: 1\r\n\r\n",
             Manner::Answers(answer) | Manner::AnswersOnce(answer) => answer,
             Manner::HangsUp => return,
             Manner::SaysNothing => std::future::pending().await,
         };
         stream.write_all(answer.as_bytes()).await.unwrap();
-        if matches!(manner, Manner::AnswersOnce(_)) && !is_knock {
+        if matches!(manner, Manner::AnswersOnce(_)) && !is_hello {
             return;
         }
     }
@@ -130,12 +130,12 @@ fn beside(port: u16) -> Arc<Affinity> {
         certificate: None,
     };
     let affinity = Affinity::new(member("me", 1));
-    let place = Place::of(&account(), &write()).unwrap();
+    let hash = PartitionHash::of(&account(), &write()).unwrap();
     let owner = (0..100)
         .map(|number| member(&format!("other{number}"), port))
-        .find(|other| Candidate::of(other).score(place) > affinity.candidate.score(place));
+        .find(|other| Candidate::of(other).score(hash) > affinity.candidate.score(hash));
     affinity.meet(vec![affinity.me().clone(), owner.unwrap()]);
-    affinity.recent.note(place, 0);
+    affinity.recent.note(hash, 0);
     affinity
 }
 
@@ -149,7 +149,7 @@ fn write() -> Command {
     Command::Table(TableCommand::WriteEntity(TableName::parse("People").unwrap(), write))
 }
 
-fn received(headers: &[(&'static str, &'static str)], body: &'static str) -> Received<'static> {
+fn received(headers: &[(&'static str, &'static str)]) -> Received {
     let headers =
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     Received {
@@ -157,20 +157,19 @@ fn received(headers: &[(&'static str, &'static str)], body: &'static str) -> Rec
         path: "/devstoreaccount1/People(PartitionKey='p',RowKey='%C3%A4')".to_owned(),
         query: "timeout=7&x=%20".to_owned(),
         headers: headers.collect(),
-        spelled_names: Vec::new(),
-        body: Ok(Bytes::from_static(body.as_bytes())),
+        metadata_names: Vec::new(),
         origin: Origin {
             peer: [127, 0, 0, 1].into(),
             secure: false,
             service: StorageService::Table,
             is_server: false,
         },
-        _room: None,
+        refusal: None,
     }
 }
 
 async fn forward(affinity: &Affinity) -> Result<Option<Forwarded>, ServiceError> {
-    affinity.forward(&received(&[("host", "a.b:1")], ""), &account(), &write()).await
+    affinity.forward(&received(&[("host", "a.b:1")]), &Bytes::new(), &account(), &write()).await
 }
 
 /// What was forwarded, and what failed.
@@ -192,7 +191,10 @@ async fn a_request_goes_on_as_it_came_but_for_what_is_about_its_connection() {
         ("accept", "c"),
         ("accept", "d"),
     ];
-    let response = affinity.forward(&received(&headers, "body"), &account(), &write()).await.unwrap();
+    let response = affinity
+        .forward(&received(&headers), &Bytes::from_static(b"body"), &account(), &write())
+        .await
+        .unwrap();
     let response = response.unwrap();
     assert_eq!(response.status(), 204);
     let names: Vec<&str> = response.headers().keys().map(HeaderName::as_str).collect();
@@ -214,8 +216,8 @@ async fn a_body_keeps_the_form_that_its_signature_covers() {
         (vec![], "", None),
     ] {
         let fake = Fake::start(Manner::Answers(ANSWERED)).await;
-        let request = received(&headers, body);
-        assert!(beside(fake.port).forward(&request, &account(), &write()).await.unwrap().is_some());
+        let (request, body) = (received(&headers), Bytes::from_static(body.as_bytes()));
+        assert!(beside(fake.port).forward(&request, &body, &account(), &write()).await.unwrap().is_some());
         let seen = fake.seen().remove(0);
         assert_eq!(seen.contains("content-length"), expected.is_some_and(|text| text.contains("length")));
         assert!(expected.is_none_or(|text| seen.contains(text)), "{seen}");
@@ -226,18 +228,18 @@ async fn a_body_keeps_the_form_that_its_signature_covers() {
 async fn what_would_look_different_to_another_server_stays_here() {
     let fake = Fake::start(Manner::Answers(ANSWERED)).await;
     let affinity = beside(fake.port);
-    let secure = Origin { secure: true, ..received(&[], "").origin };
+    let secure = Origin { secure: true, ..received(&[]).origin };
     let from_afar = "sv=2019-02-02&SIP=10.0.0.1&sig=a".to_owned();
     for request in [
-        received(&[("x-tavola-hop", "1")], ""),
-        Received { origin: secure, ..received(&[], "") },
-        Received { query: from_afar, ..received(&[], "") },
-        Received { body: Err(ErrorCode::InvalidInput), ..received(&[], "") },
+        received(&[("x-tavola-hop", "1")]),
+        Received { origin: secure, ..received(&[]) },
+        Received { query: from_afar, ..received(&[]) },
+        received(&[("content-length", "7")]),
     ] {
-        assert!(affinity.forward(&request, &account(), &write()).await.unwrap().is_none());
+        assert!(affinity.forward(&request, &Bytes::new(), &account(), &write()).await.unwrap().is_none());
     }
     let read = Command::Table(TableCommand::GetTable(TableName::parse("People").unwrap()));
-    assert!(affinity.forward(&received(&[], ""), &account(), &read).await.unwrap().is_none());
+    assert!(affinity.forward(&received(&[]), &Bytes::new(), &account(), &read).await.unwrap().is_none());
     assert_eq!((fake.connections(), counted(&affinity)), (0, (0, 0)));
 }
 
@@ -246,13 +248,13 @@ async fn the_first_write_to_a_partition_stays_here() {
     let fake = Fake::start(Manner::Answers(ANSWERED)).await;
     let affinity = beside(fake.port);
     let other = Affinity::new(affinity.me().clone());
-    other.meet(vec![affinity.others()[0].member.clone()]);
+    other.meet(vec![affinity.others.load()[0].member.clone()]);
     assert!(forward(&other).await.unwrap().is_none());
     assert!(forward(&other).await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_left_out_for_a_while() {
+async fn a_server_that_is_not_there_is_suspended_for_a_while() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let affinity = beside(port);
     assert!(forward(&affinity).await.unwrap().is_none());
@@ -263,7 +265,7 @@ async fn a_server_that_is_not_there_is_left_out_for_a_while() {
 
 #[tokio::test]
 async fn whoever_else_listens_at_the_address_is_sent_nothing() {
-    let fake = Fake::start(Manner::KnowsNoKnock).await;
+    let fake = Fake::start(Manner::KnowsNoHello).await;
     let affinity = beside(fake.port);
     assert!(forward(&affinity).await.unwrap().is_none());
     assert!(fake.seen().is_empty());
@@ -280,7 +282,7 @@ async fn a_write_whose_answer_is_lost_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_left_out_and_its_write_is_unknown() {
+async fn a_server_that_says_nothing_is_suspended_and_its_write_is_unknown() {
     let fake = Fake::start(Manner::SaysNothing).await;
     let affinity = beside(fake.port);
     let silent = tokio::spawn({
@@ -358,12 +360,12 @@ async fn a_refusal_of_the_service_is_an_answer() {
 }
 
 #[tokio::test]
-async fn only_its_own_name_is_answered_to_a_knock() {
+async fn only_its_own_name_is_answered_to_a_hello() {
     let affinity = beside(1);
-    let knock = |id| HeaderMap::from_iter([(HeaderName::from_static(KNOCK), HeaderValue::from_static(id))]);
-    assert_eq!(affinity.answer_knock(&knock("1")).unwrap().status(), 204);
-    assert!(affinity.answer_knock(&knock("2")).is_none());
-    assert!(affinity.answer_knock(&HeaderMap::new()).is_none());
+    let hello = |id| HeaderMap::from_iter([(HeaderName::from_static(HELLO), HeaderValue::from_static(id))]);
+    assert_eq!(affinity.answer_hello(&hello("1")).unwrap().status(), 204);
+    assert!(affinity.answer_hello(&hello("2")).is_none());
+    assert!(affinity.answer_hello(&HeaderMap::new()).is_none());
 }
 
 #[tokio::test]
@@ -371,7 +373,7 @@ async fn a_server_that_started_anew_is_another_one() {
     let fake = Fake::start(Manner::Answers(ANSWERED)).await;
     let affinity = beside(fake.port);
     assert!(forward(&affinity).await.unwrap().is_some());
-    let mut member = affinity.others()[0].member.clone();
+    let mut member = affinity.others.load()[0].member.clone();
     member.start_id = "2".to_owned();
     affinity.meet(vec![member]);
     assert!(forward(&affinity).await.unwrap().is_none(), "the one that listens is the old one");
@@ -393,15 +395,15 @@ async fn what_came_encrypted_goes_on_encrypted_and_only_to_the_certificate_that_
     let tls = certificate();
     let (announced, another) = (tls.fingerprint(), certificate().fingerprint());
     let fake = Fake::start_with(Manner::Answers(ANSWERED), Some(tls)).await;
-    let origin = Origin { secure: true, ..received(&[], "").origin };
+    let origin = Origin { secure: true, ..received(&[]).origin };
     for (certificate, is_forwarded) in [(announced, true), (another, false), (None, false)] {
         let affinity = beside(fake.port);
-        let mut member = affinity.others()[0].member.clone();
+        let mut member = affinity.others.load()[0].member.clone();
         member.ports[0].secure = true;
         affinity.meet(vec![Member { certificate, ..member }]);
         assert!(forward(&affinity).await.unwrap().is_none(), "there is no plain port");
-        let request = Received { origin, ..received(&[], "") };
-        let response = affinity.forward(&request, &account(), &write()).await.unwrap();
+        let request = Received { origin, ..received(&[]) };
+        let response = affinity.forward(&request, &Bytes::new(), &account(), &write()).await.unwrap();
         assert_eq!(response.is_some(), is_forwarded);
     }
     assert_eq!(fake.seen().len(), 1);

@@ -1,0 +1,35 @@
+//! Bytes that come piece by piece: the body of an upload on its way in, a content on its way out.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// Bytes of one piece at most.
+pub const PIECE_BYTES_MAX: usize = 256 * 1024;
+
+/// A stream of pieces. Whoever takes the next piece decides when the next one is made: nothing runs ahead.
+#[async_trait]
+pub trait ByteSource: Send {
+    /// The next piece, not empty and at most [`PIECE_BYTES_MAX`] long; `None` at the end. After an error or the end
+    /// there is nothing more to ask for.
+    async fn next(&mut self) -> Result<Option<Bytes>, SourceError>;
+}
+
+/// Why a stream of bytes does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It is longer than it may be.
+    #[error("more than {bytes_max} bytes")]
+    TooLarge {
+        /// What it may be.
+        bytes_max: u64,
+    },
+    /// The other side is too slow.
+    #[error("the bytes come too slowly")]
+    TooSlow,
+    /// There is no memory for the next piece now.
+    #[error("no memory for the next piece")]
+    NoRoom,
+    /// It ended before its end.
+    #[error("the bytes end early")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+}

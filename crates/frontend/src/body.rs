@@ -1,0 +1,338 @@
+//! The body of a request: whole, or as a stream of pieces.
+//!
+//! The route says how a body is taken; until then nothing of it is read. What arrives is bounded in size, held to a
+//! pace, and takes room in the budget as it comes, beyond a first part that every connection has. A client that asks
+//! before it sends (`Expect: 100-continue`) is told to go on when the first byte is asked for, so not if it is refused.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming};
+use tavola_model::ErrorCode;
+use tavola_service::{ByteSource, PIECE_BYTES_MAX, SourceError};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::budget::{Budget, CallerId, Room, in_room};
+use crate::settings::FrontendSettings;
+
+/// Bytes of a body or an answer that are not counted against the budget: the connections that bring them are.
+pub(crate) const UNCOUNTED_BYTES: usize = 16 * 1024;
+/// How long a body or an answer waits for room before its client is told to come back.
+pub(crate) const ROOM_TIME_MAX: Duration = Duration::from_secs(10);
+/// Room is taken in steps of this size.
+const ROOM_STEP_BYTES: usize = 64 * 1024;
+/// How long a body may come slower than the least rate: a slow start is no attack.
+const BODY_GRACE: Duration = Duration::from_secs(5);
+/// How long a stream may take, if it keeps its pace.
+const STREAM_TIME_MAX: Duration = Duration::from_secs(12 * 60 * 60);
+/// Bytes of a refused body that are read and thrown away.
+const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long a refused body is read and thrown away.
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How a route takes the body of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyRule {
+    /// Not at all: what comes is thrown away.
+    Ignored,
+    /// Read to its end before the command is decoded, within the time that the settings give to bodies.
+    Whole {
+        /// Bytes of it.
+        bytes_max: usize,
+    },
+    /// Read piece by piece while the command is executed, for as long as it keeps its pace.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no service of this version takes streams"))]
+    Stream {
+        /// Bytes of it.
+        bytes_max: u64,
+    },
+}
+
+/// A body as the command gets it.
+pub(crate) enum TakenBody {
+    Whole(Bytes),
+    #[cfg_attr(not(test), expect(dead_code, reason = "no service of this version takes streams"))]
+    Stream(Upload),
+}
+
+/// The body of a request that may still be on its way.
+pub(crate) struct RequestBody {
+    incoming: Incoming,
+    /// The client waits to be told that it may send.
+    awaits_continue: bool,
+    /// The client is another server, which holds room of its own meanwhile.
+    is_of_server: bool,
+}
+
+/// Where bodies and answers find room, and what they are held to.
+pub(crate) struct Transfers {
+    pub settings: FrontendSettings,
+    pub bodies: Arc<Budget>,
+    pub answers: Arc<Budget>,
+}
+
+impl Transfers {
+    pub fn new(settings: FrontendSettings) -> Self {
+        let bodies = Budget::new(settings.inflight_bytes_max);
+        let answers = Budget::new(settings.inflight_bytes_max);
+        Self { settings, bodies, answers }
+    }
+}
+
+impl RequestBody {
+    pub fn new(incoming: Incoming, headers: &HeaderMap, is_of_server: bool) -> Self {
+        let awaits_continue = !incoming.is_end_stream() && headers.contains_key(header::EXPECT);
+        Self { incoming, awaits_continue, is_of_server }
+    }
+
+    /// Nothing comes, or nothing more.
+    pub fn is_empty(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    /// Whether it is worth asking for permission first: it needs room, or its client waits to be asked for it.
+    pub fn is_costly(&self) -> bool {
+        let announced = self.incoming.size_hint().exact();
+        self.awaits_continue
+            || announced.is_none_or(|size| usize::try_from(size).is_ok_and(|size| size > UNCOUNTED_BYTES))
+            || announced.is_some_and(|size| usize::try_from(size).is_err())
+    }
+
+    /// Takes the body as the route says. Room is taken in the name of `caller`, and held by the body.
+    pub async fn take(
+        mut self,
+        rule: BodyRule,
+        transfers: &Transfers,
+        caller: impl FnOnce() -> CallerId,
+    ) -> Result<TakenBody, ErrorCode> {
+        match rule {
+            BodyRule::Ignored => {
+                self.discard().await;
+                Ok(TakenBody::Whole(Bytes::new()))
+            }
+            BodyRule::Whole { bytes_max } => {
+                let whole = self.whole(bytes_max, transfers, caller).await;
+                if whole.is_err() {
+                    self.discard().await;
+                }
+                whole.map(TakenBody::Whole)
+            }
+            BodyRule::Stream { bytes_max } => {
+                Ok(TakenBody::Stream(self.stream(bytes_max, transfers, caller())))
+            }
+        }
+    }
+
+    async fn whole(
+        &mut self,
+        bytes_max: usize,
+        transfers: &Transfers,
+        caller: impl FnOnce() -> CallerId,
+    ) -> Result<Bytes, ErrorCode> {
+        if self.incoming.is_end_stream() {
+            return Ok(Bytes::new());
+        }
+        let announced = self.incoming.size_hint().exact();
+        if announced.is_some_and(|size| usize::try_from(size).map_or(true, |size| size > bytes_max)) {
+            return Err(ErrorCode::RequestBodyTooLarge);
+        }
+        self.awaits_continue = false;
+        let settings = &transfers.settings;
+        let mut time = ArrivalTime::new(settings.body_rate_min, settings.body_time_max);
+        let Some(first) = time.frame(&mut self.incoming, 0).await? else { return Ok(Bytes::new()) };
+        if self.incoming.is_end_stream() {
+            return if first.len() > bytes_max { Err(ErrorCode::RequestBodyTooLarge) } else { Ok(first) };
+        }
+        // Boxed, so that a request whose body comes in one piece does not carry it.
+        Box::pin(self.gather(first, bytes_max, time, transfers.bodies.room(caller()))).await
+    }
+
+    /// The rest of a body that comes in pieces. They are copied together as they come: each one that is kept would hold
+    /// on to the buffer it was read into, and a client can make them one byte long.
+    async fn gather(
+        &mut self,
+        first: Bytes,
+        bytes_max: usize,
+        mut time: ArrivalTime,
+        room: Room,
+    ) -> Result<Bytes, ErrorCode> {
+        // Another server holds room of its own meanwhile: two that waited for each other would wait in vain.
+        let patience = if self.is_of_server { Duration::ZERO } else { ROOM_TIME_MAX };
+        let rest = self.incoming.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+        // Memory that a client announces and never fills is never touched.
+        let mut all = BytesMut::with_capacity(first.len() + rest.unwrap_or_default());
+        all.extend_from_slice(&first);
+        drop(first);
+        while let Some(piece) = time.frame(&mut self.incoming, all.len()).await? {
+            let received = all.len() + piece.len();
+            if received > bytes_max {
+                return Err(ErrorCode::RequestBodyTooLarge);
+            }
+            if received > UNCOUNTED_BYTES && received > room.held() {
+                let step = received.next_multiple_of(ROOM_STEP_BYTES) - room.held();
+                room.grow(step, patience).await.map_err(|_| ErrorCode::ServerBusy)?;
+            }
+            all.extend_from_slice(&piece);
+        }
+        let all = all.freeze();
+        Ok(if room.held() > 0 { in_room(all, Arc::new(room)) } else { all })
+    }
+
+    fn stream(self, bytes_max: u64, transfers: &Transfers, caller: CallerId) -> Upload {
+        let time = ArrivalTime::new(transfers.settings.body_rate_min, STREAM_TIME_MAX);
+        let budget = transfers.bodies.clone();
+        Upload { incoming: self.incoming, bytes_max, received: 0, time, budget, caller, left: Bytes::new() }
+    }
+
+    /// Reads on for a while without keeping anything: a client that sends before it listens would else find its
+    /// connection reset and never read why it was refused. One that waits to be asked is not asked.
+    pub async fn discard(&mut self) {
+        if !self.awaits_continue && !self.is_empty() {
+            Box::pin(read_on(&mut self.incoming)).await;
+        }
+    }
+}
+
+async fn read_on(incoming: &mut Incoming) {
+    let deadline = Instant::now() + DISCARD_TIME_MAX;
+    let mut discarded = 0;
+    while discarded < DISCARD_BYTES_MAX {
+        match timeout_at(deadline, incoming.frame()).await {
+            Ok(Some(Ok(frame))) => discarded += frame.data_ref().map_or(0, Bytes::len),
+            Ok(None | Some(Err(_))) | Err(_) => return,
+        }
+    }
+}
+
+/// The time that a body takes to arrive. Only the time counts in which its client was waited for.
+#[derive(Clone, Debug)]
+struct ArrivalTime {
+    rate_min: usize,
+    time_max: Duration,
+    waited: Duration,
+}
+
+impl ArrivalTime {
+    fn new(rate_min: usize, time_max: Duration) -> Self {
+        Self { rate_min, time_max, waited: Duration::ZERO }
+    }
+
+    /// The next bytes of a body of which so many have come; `None` at its end.
+    async fn frame(&mut self, body: &mut Incoming, received: usize) -> Result<Option<Bytes>, ErrorCode> {
+        loop {
+            // What is there already costs no reading of the clock.
+            let ready = poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
+                Poll::Ready(frame) => Poll::Ready(Some(frame)),
+                Poll::Pending => Poll::Ready(None),
+            });
+            let frame = match ready.await {
+                Some(frame) => frame,
+                // Boxed, so that a request whose body is there does not carry the timer.
+                None => Box::pin(self.wait_for_frame(body, received)).await?,
+            };
+            match frame {
+                None => return Ok(None),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                    // Trailers, which nobody reads.
+                    Ok(_) | Err(_) => {}
+                },
+                Some(Err(_)) => return Err(ErrorCode::InvalidInput),
+            }
+        }
+    }
+
+    async fn wait_for_frame(
+        &mut self,
+        body: &mut Incoming,
+        received: usize,
+    ) -> Result<Option<Result<Frame<Bytes>, hyper::Error>>, ErrorCode> {
+        let started = Instant::now();
+        let left = self.allowed(received).saturating_sub(self.waited);
+        let frame = timeout(left, body.frame()).await;
+        self.waited += started.elapsed();
+        frame.map_err(|_| ErrorCode::OperationTimedOut)
+    }
+
+    /// How long a body may have been waited for by the time that so much of it is there.
+    fn allowed(&self, received: usize) -> Duration {
+        if self.rate_min == 0 {
+            return self.time_max;
+        }
+        let received = u64::try_from(received).unwrap_or(u64::MAX);
+        let rate = u64::try_from(self.rate_min).unwrap_or(u64::MAX);
+        let at_rate = Duration::from_millis(received.saturating_mul(1000) / rate);
+        self.time_max.min(BODY_GRACE + at_rate)
+    }
+}
+
+/// The body of a request as a stream. The socket is read when the next piece is asked for, and each piece holds its
+/// room until it is let go: a receiver that falls behind makes its client wait.
+pub(crate) struct Upload {
+    incoming: Incoming,
+    bytes_max: u64,
+    received: u64,
+    time: ArrivalTime,
+    budget: Arc<Budget>,
+    caller: CallerId,
+    /// Received and not yet given out.
+    left: Bytes,
+}
+
+#[async_trait]
+impl ByteSource for Upload {
+    async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
+        let room = self.budget.room(self.caller);
+        room.grow(PIECE_BYTES_MAX, ROOM_TIME_MAX).await.map_err(|_| SourceError::NoRoom)?;
+        let mut piece = BytesMut::new();
+        loop {
+            let taken = self.left.split_to(self.left.len().min(PIECE_BYTES_MAX - piece.len()));
+            piece.extend_from_slice(&taken);
+            if piece.len() == PIECE_BYTES_MAX {
+                break;
+            }
+            let received = usize::try_from(self.received).unwrap_or(usize::MAX);
+            let frame = self.time.frame(&mut self.incoming, received).await.map_err(source_error)?;
+            let Some(frame) = frame else { break };
+            self.received += frame.len() as u64;
+            if self.received > self.bytes_max {
+                return Err(SourceError::TooLarge { bytes_max: self.bytes_max });
+            }
+            self.left = frame;
+        }
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        room.shrink(piece.len());
+        Ok(Some(in_room(piece.freeze(), Arc::new(room))))
+    }
+}
+
+fn source_error(code: ErrorCode) -> SourceError {
+    match code {
+        ErrorCode::OperationTimedOut => SourceError::TooSlow,
+        _ => SourceError::Broken("the connection ended within the body".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_has_its_grace_then_the_time_its_bytes_earn_and_never_more_than_the_most() {
+        let time = ArrivalTime::new(1000, Duration::from_secs(60));
+        for (received, seconds) in [(0, 5), (1000, 6), (54_000, 59), (55_000, 60), (8_000_000, 60)] {
+            assert_eq!(time.allowed(received), Duration::from_secs(seconds), "{received}");
+        }
+        let unhurried = ArrivalTime::new(0, Duration::from_secs(60));
+        assert_eq!(unhurried.allowed(0), Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,92 @@
+//! Each step to the service whose port was asked.
+//!
+//! Every service has the same steps under the same names, in its own file (`table.rs`, `queue.rs`).
+
+use bytes::Bytes;
+use tavola_auth::HeadNeed;
+use tavola_model::{Command, ErrorCode, ServiceError, StorageService};
+use tavola_protocol::queue::QueueRoute;
+use tavola_protocol::table::TableRoute;
+use tavola_protocol::{Form, Reply};
+
+use crate::body::BodyRule;
+use crate::pipeline::Head;
+#[cfg(test)]
+use crate::stream_test::StreamRoute;
+use crate::{queue, table};
+
+/// What a request addresses, in the words of its service.
+pub(crate) enum Routed {
+    Table(TableRoute),
+    Queue(QueueRoute),
+    /// Stands in for a service that streams, until there is one.
+    #[cfg(test)]
+    Stream(StreamRoute),
+}
+
+impl Routed {
+    /// Finds the route of a request.
+    pub fn find(head: Head<'_>, form: &mut Form) -> Result<Self, ServiceError> {
+        match head.received.origin.service {
+            StorageService::Table => table::route(head, form).map(Self::Table),
+            StorageService::Queue => queue::route(head).map(Self::Queue),
+            #[cfg(test)]
+            StorageService::Blob => StreamRoute::find(head.received).map(Self::Stream),
+            #[cfg(not(test))]
+            StorageService::Blob => Err(ErrorCode::NotImplemented.into()),
+        }
+    }
+
+    /// How the body is taken.
+    pub fn body_rule(&self) -> BodyRule {
+        match self {
+            Self::Table(route) => table::body_rule(route),
+            Self::Queue(route) => queue::body_rule(route),
+            #[cfg(test)]
+            Self::Stream(route) => route.body_rule(),
+        }
+    }
+
+    /// What the request needs of a token, as far as its head tells; `None` if it takes no body.
+    pub fn head_need(&self) -> Option<HeadNeed<'_>> {
+        match self {
+            Self::Table(route) => table::head_need(route),
+            Self::Queue(route) => queue::head_need(route),
+            #[cfg(test)]
+            Self::Stream(_) => None,
+        }
+    }
+
+    /// Notes who refuses a caller by the head of the request.
+    pub fn note_refusal(&self, form: &mut Form) {
+        if let Self::Table(route) = self {
+            table::note_refusal(route, form);
+        }
+    }
+
+    /// The error for a body that could not be had.
+    pub fn refuse_body(&self, code: ErrorCode, form: &mut Form) -> ServiceError {
+        match self {
+            Self::Table(_) => table::refuse_body(code, form),
+            Self::Queue(_) => queue::refuse_body(code),
+            #[cfg(test)]
+            Self::Stream(_) => code.into(),
+        }
+    }
+
+    /// The command that the request asks for.
+    pub fn decode(
+        self,
+        head: Head<'_>,
+        body: &Bytes,
+        reply: &Reply,
+        form: &mut Form,
+    ) -> Result<Command, ServiceError> {
+        match self {
+            Self::Table(route) => table::decode(route, head, body, form),
+            Self::Queue(route) => queue::decode(route, head, body, reply),
+            #[cfg(test)]
+            Self::Stream(_) => Err(ErrorCode::NotImplemented.into()),
+        }
+    }
+}
