@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId};
+use tavola_engine::{Change, Decision, Engine, Position, ScanRange, SpaceId};
 use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_model::SystemClock;
 
@@ -80,6 +80,23 @@ async fn main() -> Result<(), AnyError> {
     }
     let rate = 2.0 * gets as f64 / started.elapsed().as_secs_f64();
     writeln!(out, "point get, 2 threads: {rate:.0}/s")?;
+    let pages = 400u64;
+    let started = Instant::now();
+    let mut state = 7;
+    for _ in 0..pages {
+        state = next_random(state);
+        let (partition, row) = wide_key(state % WRITERS, state / WRITERS % 300);
+        let mut count = 0;
+        let range = ScanRange { from: Position::at(&partition, &row), before: None };
+        engine
+            .scan(SPACE, &range, &mut |_| {
+                count += 1;
+                if count == 1000 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+            .await?;
+    }
+    let rate = pages as f64 / started.elapsed().as_secs_f64();
+    writeln!(out, "page of 1,000: {rate:.0}/s")?;
     writeln!(out, "memory: {}", memory())?;
     engine.close().await;
     drop(engine);

@@ -82,6 +82,8 @@ pub(crate) const STALL_CHECK_US: u64 = 500;
 /// Further, and other processes of a busy machine could keep compaction from working at all, and the commits that wait for
 /// it.
 pub(crate) const COMPACTION_NICENESS: i32 = 10;
+/// Milliseconds between two looks at whether a reader still needs files that were replaced.
+pub(crate) const OLD_FILES_CHECK_MS: u64 = 500;
 /// Milliseconds between two looks at whether memtables with rows of a dropped space are flushed.
 pub(crate) const FLUSH_CHECK_MS: u64 = 5;
 /// Milliseconds for which drops gather before their space on disk is reclaimed.
