@@ -131,7 +131,7 @@ pub const SETTINGS: &[Setting] = &[
         "memtable-mb",
         "MIB",
         "4",
-        "memory for the newest rows of a table before they are written out; more takes more inserts a second and lets some wait longer",
+        "memory that the newest rows of one of the store's trees fill before they are flushed; all together take at most 16 times as much; more takes more inserts a second and lets some wait longer",
     ),
     setting("disk-reserve-mb", "MIB", "256", "free disk space below which writes are refused"),
     setting("worker-threads", "COUNT", "0", "threads that answer requests (0 for one a core)"),

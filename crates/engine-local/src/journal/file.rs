@@ -183,7 +183,7 @@ impl Examined {
 /// size from the start, so most of a young one is zeros.
 fn read_content(path: &Path) -> io::Result<(Vec<u8>, u64)> {
     const BLOCK: usize = 64 * 1024;
-    const ZEROS: [u8; BLOCK] = [0; BLOCK];
+    static ZEROS: [u8; BLOCK] = [0; BLOCK];
     let file = File::open(path)?;
     let file_len = file.metadata()?.len();
     let mut end = data_end(&file).map_or(file_len, |end| end.min(file_len));
