@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId};
+use tavola_engine::{Change, Decision, Engine, Position, ScanRange, SpaceId};
 use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_system::SystemClock;
 
@@ -61,7 +61,10 @@ async fn main() -> Result<(), AnyError> {
     let rows = rows.load(Ordering::Relaxed);
     writeln!(out, "scan: {rows} rows, {:.2} M rows/s", rows as f64 / started.elapsed().as_secs_f64() / 1e6)?;
 
-    let gets = 200_000u64;
+    // Compaction goes on for a while after the last write.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let gets = 300_000u64;
+    let cpu_before = cpu_time();
     let started = Instant::now();
     let readers = (0..2).map(|reader| {
         let engine = engine.clone();
@@ -79,7 +82,27 @@ async fn main() -> Result<(), AnyError> {
         reader.await??;
     }
     let rate = 2.0 * gets as f64 / started.elapsed().as_secs_f64();
-    writeln!(out, "point get, 2 threads: {rate:.0}/s")?;
+    let cpu = (cpu_time() - cpu_before).as_secs_f64() * 1e6 / (2.0 * gets as f64);
+    writeln!(out, "point get, 2 threads: {rate:.0}/s, CPU {cpu:.2} us")?;
+    let pages = 2_000u64;
+    let cpu_before = cpu_time();
+    let started = Instant::now();
+    let mut state = 7;
+    for _ in 0..pages {
+        state = next_random(state);
+        let (partition, row) = wide_key(state % WRITERS, state / WRITERS % 300);
+        let mut count = 0;
+        let range = ScanRange { from: Position::at(&partition, &row), before: None };
+        engine
+            .scan(SPACE, &range, &mut |_| {
+                count += 1;
+                if count == 1000 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+            .await?;
+    }
+    let rate = pages as f64 / started.elapsed().as_secs_f64();
+    let cpu = (cpu_time() - cpu_before).as_secs_f64() * 1e6 / pages as f64;
+    writeln!(out, "page of 1,000: {rate:.0}/s, CPU {cpu:.0} us")?;
     writeln!(out, "memory: {}", memory())?;
     engine.close().await;
     drop(engine);

@@ -137,10 +137,12 @@ impl Committer {
     fn append(&mut self) -> io::Result<()> {
         let tick = self.last_tick.ticks();
         let store = &self.shared.store;
-        if !self.journal.has_room(self.batch.payload.record_len()) {
+        let record_len = self.batch.payload.record_len();
+        if !self.journal.has_room(record_len) {
             self.journal.finish(tick)?;
             let sequence = self.journal.next_sequence();
-            self.journal = JournalWriter::start(store.journals.begin_next(sequence, tick)?, sequence);
+            let next = store.journals.begin_next(sequence, record_len, tick)?;
+            self.journal = JournalWriter::start(next, sequence);
             self.shared.flushes.wake();
         }
         self.journal.append(&mut self.batch.payload, tick)?;

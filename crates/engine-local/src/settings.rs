@@ -59,10 +59,12 @@ pub(crate) const COMPACTED_RUNS: u8 = 8;
 /// Runs of table files of one tree that may wait for compaction; then commits wait too. Every read may have to look into
 /// each of them.
 pub(crate) const UNCOMPACTED_RUNS_MAX: usize = 16;
-/// Size of a journal file. A commit that does not fit into the rest of one goes into the next.
+/// Size of a journal file. A commit that does not fit into the rest of one goes into the next; one that fits into none gets
+/// a larger one.
 pub(crate) const JOURNAL_BYTES: u64 = 32 * MIB;
-/// Bytes of one transaction. Its journal record has to fit into a journal, beside others of its commit.
-pub(crate) const TRANSACTION_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of one transaction, which is in memory several times while it is committed. An entity group transaction that merges
+/// a little into each of a hundred entities of a mebibyte writes a hundred mebibytes.
+pub(crate) const TRANSACTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Journals beyond which memtables that keep the oldest one are flushed, however small. It bounds the replay at the next
 /// start.
 pub(crate) const JOURNALS_KEPT: usize = 4;
@@ -82,6 +84,8 @@ pub(crate) const STALL_CHECK_US: u64 = 500;
 /// Further, and other processes of a busy machine could keep compaction from working at all, and the commits that wait for
 /// it.
 pub(crate) const COMPACTION_NICENESS: i32 = 10;
+/// Milliseconds between two looks at whether a reader still needs files that were replaced.
+pub(crate) const OLD_FILES_CHECK_MS: u64 = 500;
 /// Milliseconds between two looks at whether memtables with rows of a dropped space are flushed.
 pub(crate) const FLUSH_CHECK_MS: u64 = 5;
 /// Milliseconds for which drops gather before their space on disk is reclaimed.

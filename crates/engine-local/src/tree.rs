@@ -241,6 +241,11 @@ impl StoreTree {
         self.remove_old_versions(snapshots)
     }
 
+    /// Whether files are kept that new readers do not use.
+    pub(crate) fn has_old_versions(&self) -> bool {
+        self.tree.version_free_list_len() > 0
+    }
+
     /// Removes files that no reader needs any more.
     pub(crate) fn remove_old_versions(&self, snapshots: &Snapshots) -> lsm_tree::Result<()> {
         let watermark = snapshots.watermark();

@@ -3,6 +3,8 @@
 //!
 //! The test runs itself again as a child that writes from many tasks and tells each acknowledgement through a
 //! pipe, kills it after a random while, and looks at what it left, round after round on the same folder.
+//!
+//! `TAVOLA_KILLS` says how many rounds to make; without it there are few.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,6 +25,7 @@ const ROUNDS: u64 = 24;
 const TASKS: u64 = 48;
 const ROWS: u64 = 3;
 const FOLDER_VARIABLE: &str = "TAVOLA_CRASH_TEST_FOLDER";
+const KILLS_VARIABLE: &str = "TAVOLA_KILLS";
 
 /// Each task has a partition of its own in one of a few spaces and sets all rows of it to the next number.
 fn space_of(task: u64) -> SpaceId {
@@ -30,8 +33,8 @@ fn space_of(task: u64) -> SpaceId {
 }
 
 fn settings(folder: &Path) -> LocalSettings {
-    // Small, so that writing out and merging table files is under way when the kill comes.
-    LocalSettings { memtable_bytes: 1 << 20, ..LocalSettings::new(folder) }
+    // Small, so that flushes and compaction are under way when the kill comes.
+    LocalSettings { memtable_bytes: 256 << 10, ..LocalSettings::new(folder) }
 }
 
 #[test]
@@ -43,7 +46,8 @@ fn acknowledged_writes_survive_kill_9_and_no_transaction_is_torn() {
     let mut acknowledged = BTreeMap::new();
     let mut spaces = Vec::new();
     let mut total = 0;
-    for round in 0..ROUNDS {
+    let rounds = std::env::var(KILLS_VARIABLE).map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
         let told = run_and_kill(folder.path(), Duration::from_millis(150 + round * 7919 % 400));
         total += told.len();
         for acknowledgement in told {
@@ -54,6 +58,7 @@ fn acknowledged_writes_survive_kill_9_and_no_transaction_is_torn() {
         }
         check(folder.path(), &mut acknowledged, &spaces, round);
     }
+    println!("{rounds} kills, {total} acknowledgements, {} spaces", spaces.len());
     assert!(!spaces.is_empty(), "the child made no spaces");
     assert!(total > 1000, "the child hardly wrote anything ({total} writes)");
 }
@@ -137,9 +142,10 @@ fn write_until_killed(folder: &Path) {
     runtime.block_on(async {
         let engine = LocalEngine::open(settings(folder), Arc::new(SystemClock)).unwrap();
         let tasks: Vec<_> = (0..TASKS).map(|task| tokio::spawn(write(engine.clone(), task))).collect();
-        // Spaces come and go meanwhile; few are kept, because every start opens them all.
+        // Spaces come and go meanwhile; few are kept.
         for count in 0u64.. {
             engine.create_space(SpaceId([0xDD; 16])).await.unwrap();
+            put(&engine, SpaceId([0xDD; 16])).await;
             engine.drop_space(SpaceId([0xDD; 16])).await.unwrap();
             if count % 8 == 0 {
                 let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
@@ -150,6 +156,12 @@ fn write_until_killed(folder: &Path) {
             assert!(tasks.iter().all(|task| !task.is_finished()));
         }
     });
+}
+
+async fn put(engine: &LocalEngine, space: SpaceId) {
+    let body = Bytes::from(vec![0xEE; 2000]);
+    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
+    engine.transact(space, b"p", &[b"r"], &mut decide).await.unwrap();
 }
 
 async fn write(engine: Arc<LocalEngine>, task: u64) {

@@ -348,3 +348,27 @@ async fn a_space_made_after_drops_and_a_restart_survives_the_next_restart() {
         }
     }
 }
+
+/// As large as a transaction of the Table service can get: a little merged into each of a hundred large entities.
+#[tokio::test]
+async fn a_transaction_larger_than_a_journal_is_kept_and_a_yet_larger_one_refused() {
+    let folder = filled_folder().await;
+    let engine = open(folder.path()).unwrap();
+    let names: Vec<[u8; 1]> = (0..100).map(|name| [name]).collect();
+    let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    let write = async |body: Bytes| {
+        let mut decide = |_, found: &[_]| {
+            Decision::Apply((0..found.len()).map(|place| Change::Put { place, body: body.clone() }).collect())
+        };
+        engine.transact(SPACE, b"large", &names, &mut decide).await
+    };
+    write(Bytes::from(vec![8; 1 << 20])).await.unwrap();
+    let refused = write(Bytes::from(vec![9; 3 << 20])).await;
+    assert!(matches!(refused, Err(EngineError::TooLarge { .. })), "{refused:?}");
+    put(&engine, b"after", b"it").await.unwrap();
+    drop(engine);
+    let engine = open(folder.path()).unwrap();
+    assert_eq!(engine.get(SPACE, b"large", &[99]).await.unwrap().unwrap().body.len(), 1 << 20);
+    assert!(engine.get(SPACE, b"p", b"after").await.unwrap().is_some());
+    assert_eq!(rows(&engine).await.len(), 201);
+}

@@ -47,7 +47,7 @@ const GROUPS: &[Group] = &[
                 "memtable-mb",
                 "MIB",
                 "4",
-                "Memory for the newest rows of a table before they are flushed to disk. More raises insert throughput and the longest write stall",
+                "Memory for the newest rows of one of the store's trees before they are flushed to disk; all trees together take at most 16 times as much. More raises insert throughput and the longest write stall",
             ),
             ("disk-reserve-mb", "MIB", "256", "Free disk space below which writes are refused"),
         ],

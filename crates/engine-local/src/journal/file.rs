@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::changes::Payload;
 use super::record::{self, RECORD_HEADER_LEN, RecordHeader};
-use crate::folder::create_file;
+use crate::folder::{create_file, sync_folder};
 
 const MAGIC: [u8; 8] = *b"TAVJRNL\x01";
 const HEADER_LEN: usize = 40;
@@ -34,8 +34,28 @@ pub(crate) struct JournalFile {
 impl JournalFile {
     /// Makes a journal and syncs it, but not its name.
     pub(crate) fn create(folder: &Path, id: u64, size: u64) -> io::Result<Self> {
+        Self::create_at(&folder.join(file_name(id)), id, size)
+    }
+
+    /// Puts another file in the place of an empty journal, one that has room for a record of this length.
+    pub(crate) fn enlarge(self, folder: &Path, record_len: usize) -> io::Result<Self> {
+        let path = folder.join(file_name(self.id));
+        let new_path = path.with_extension("journal.new");
+        let size = RECORDS_AT + (record_len + RECORD_HEADER_LEN) as u64;
+        let enlarged = Self::create_at(&new_path, self.id, size)?;
+        std::fs::rename(new_path, path)?;
+        sync_folder(folder)?;
+        Ok(enlarged)
+    }
+
+    /// Whether the empty journal has room for a record of this length, and a mark behind it.
+    pub(crate) fn has_room(&self, record_len: usize) -> bool {
+        RECORDS_AT + (record_len + RECORD_HEADER_LEN) as u64 <= self.size
+    }
+
+    fn create_at(path: &Path, id: u64, size: u64) -> io::Result<Self> {
         let salt = getrandom::u64().map_err(io::Error::other)?;
-        let file = create_file(&folder.join(file_name(id)))?;
+        let file = create_file(path)?;
         file.set_len(size)?;
         file.write_all_at(&encode_header(id, size, salt), 0)?;
         file.sync_all()?;
@@ -163,7 +183,7 @@ impl Examined {
 /// size from the start, so most of a young one is zeros.
 fn read_content(path: &Path) -> io::Result<(Vec<u8>, u64)> {
     const BLOCK: usize = 64 * 1024;
-    const ZEROS: [u8; BLOCK] = [0; BLOCK];
+    static ZEROS: [u8; BLOCK] = [0; BLOCK];
     let file = File::open(path)?;
     let file_len = file.metadata()?.len();
     let mut end = data_end(&file).map_or(file_len, |end| end.min(file_len));
@@ -384,6 +404,22 @@ mod tests {
         }
         std::fs::remove_file(path).unwrap();
         assert!(examine(folder.path()).unwrap_err().contains("missing"));
+    }
+
+    #[test]
+    fn a_record_larger_than_a_journal_gets_a_larger_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut large = payload(&vec![5; 100_000]);
+        let journal = JournalFile::create(folder.path(), 7, SIZE).unwrap();
+        assert!(!journal.has_room(large.record_len()));
+        let journal = journal.enlarge(folder.path(), large.record_len()).unwrap();
+        let mut writer = JournalWriter::start(journal, 5);
+        writer.append(&mut large, 3).unwrap();
+        assert!(!writer.has_room(0));
+        writer.finish(3).unwrap();
+        let examined = examine(folder.path()).unwrap();
+        assert_eq!((examined.records, examined.is_marked), (1, true));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

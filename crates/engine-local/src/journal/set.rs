@@ -45,13 +45,20 @@ impl Journals {
         Self { store: store.to_owned(), state: Mutex::new(State { manifest, begun, spares: spares.into() }) }
     }
 
-    /// Takes the next journal, whose first record will have this number.
-    pub(crate) fn begin_next(&self, first_sequence: u64, tick: u64) -> io::Result<JournalFile> {
+    /// Takes the next journal, whose first record will have this number and this length.
+    pub(crate) fn begin_next(
+        &self,
+        first_sequence: u64,
+        record_len: usize,
+        tick: u64,
+    ) -> io::Result<JournalFile> {
         let mut state = self.lock();
         let journal = match state.spares.pop_front() {
             Some(spare) => spare,
             None => self.make(&mut state, tick)?,
         };
+        let journal =
+            if journal.has_room(record_len) { journal } else { journal.enlarge(&self.store, record_len)? };
         state.begun.push_back(Begun { id: journal.id, first_sequence });
         Ok(journal)
     }
