@@ -358,7 +358,7 @@ async fn a_transaction_larger_than_a_journal_is_kept_and_a_yet_larger_one_refuse
     let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
     let write = async |body: Bytes| {
         let mut decide = |_, found: &[_]| {
-            Decision::Apply((0..found.len()).map(|place| Change::Put { place, body: body.clone() }).collect())
+            Decision::Apply((0..found.len()).map(|index| Change::Put { index, body: body.clone() }).collect())
         };
         engine.transact(SPACE, b"large", &names, &mut decide).await
     };
