@@ -66,7 +66,10 @@ fn fetched(body: String) -> Response {
 /// Encodes a refusal.
 pub(crate) fn encode_error(reply: &Reply, error: &ServiceError, now: DateTime) -> Response {
     let body = write::error(error, &full_message(&error.message, reply, now));
-    let mut response = Response::empty(status(error.code)).with("Content-Type", "application/xml");
+    let mut response = Response::empty(status(error.code));
+    if !reply.head_only {
+        response = response.with("Content-Type", "application/xml");
+    }
     // Recorded without the header: the version is refused by whoever stands before the service.
     if reply.version.is_at_least(ApiVersion::ERROR_CODE_HEADER) && error.code != ErrorCode::InvalidHeaderValue
     {
@@ -224,9 +227,13 @@ mod tests {
         assert_eq!(response.header("Server"), SERVER.to_str().ok());
         let old = self::response(Method::PUT, "2016-05-31", Err(error.clone()));
         assert_eq!(old.header("x-ms-error-code"), None);
-        // The frontend keeps the body of a HEAD answer off the wire; its head is that of a GET, as recorded.
+        // The frontend keeps the body of a HEAD answer off the wire; nothing says what it would be, as recorded.
         let head = self::response(Method::HEAD, "2018-03-28", Err(error));
         assert_eq!(head.body, response.body);
+        assert_eq!(
+            (head.header("Content-Type"), response.header("Content-Type")),
+            (None, Some("application/xml"))
+        );
         assert_eq!(head.header("x-ms-error-code"), Some("InvalidXmlDocument"));
     }
 }
