@@ -13,7 +13,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tavola_model::AccountName;
 
-use crate::bearer::TokenIssuer;
+use crate::access::TokenVerifier;
 
 /// The account that every tool of this ecosystem knows.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -26,7 +26,7 @@ pub const DEVELOPMENT_KEY: &str =
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     by_name: HashMap<AccountName, Account>,
-    issuer: Option<Arc<TokenIssuer>>,
+    issuer: Option<Arc<dyn TokenVerifier>>,
 }
 
 impl Accounts {
@@ -43,12 +43,12 @@ impl Accounts {
 
     /// The same accounts, open also to bearers of this issuer's tokens.
     #[must_use]
-    pub fn with_issuer(self, issuer: Arc<TokenIssuer>) -> Self {
+    pub fn with_issuer(self, issuer: Arc<dyn TokenVerifier>) -> Self {
         Self { issuer: Some(issuer), ..self }
     }
 
     /// The issuer whose tokens open these accounts, if any.
-    pub(crate) fn issuer(&self) -> Option<&TokenIssuer> {
+    pub(crate) fn issuer(&self) -> Option<&dyn TokenVerifier> {
         self.issuer.as_deref()
     }
 

@@ -6,9 +6,9 @@
 
 use tavola_model::{DateTime, EntityKey, ErrorCode, ServiceError, SignedIdentifier};
 
+use crate::access::Access;
 use crate::authenticate::{AccountSasRights, Caller, Rights, ServiceSasRights, check_times};
 use crate::authorize::with_policy;
-use crate::bearer::Access;
 
 /// What a request with a body will need of a token, as far as its head tells.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use tavola_model::{
     AccountName, Address, AddressStyle, DateTime, ErrorCode, Query, ServiceError, StorageService,
 };
 
-use crate::bearer::Access;
+use crate::access::Access;
 use crate::sas::{self, SasFields};
 use crate::shared_key::{self, Scheme, SignedRequest};
 use crate::{Account, Accounts, KeyLimit};

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tavola_model::{DateTime, ErrorCode, ServiceError, StorageService};
 
-use crate::needs::{Bearer, Need};
+use crate::access::{Access, TokenVerifier};
 
 /// Seconds by which the issuer's clock may differ from ours.
 pub const BEARER_LEEWAY_SECONDS: i64 = 60;
@@ -85,23 +85,6 @@ impl TokenIssuer {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Current::of(keys);
     }
 
-    /// What the bearer of a token may do with a service; a token that is not believed is refused.
-    pub(crate) fn check(
-        &self,
-        service: StorageService,
-        token: &str,
-        now: DateTime,
-    ) -> Result<Access, ServiceError> {
-        let claims = self.claims(token).ok_or_else(refused)?;
-        let seconds = now.unix_seconds();
-        let is_over = claims.exp.saturating_add(BEARER_LEEWAY_SECONDS) <= seconds;
-        let has_begun = claims.nbf.is_none_or(|nbf| nbf <= seconds.saturating_add(BEARER_LEEWAY_SECONDS));
-        if is_over || !has_begun {
-            return Err(refused());
-        }
-        Ok(claims.roles.access(&self.rules, service))
-    }
-
     /// The claims of a token with the right signature, issuer and audience. Times are held against the server's
     /// own clock, not the one that the library would ask.
     fn claims(&self, token: &str) -> Option<Arc<Claims>> {
@@ -138,6 +121,19 @@ impl TokenIssuer {
 impl fmt::Debug for TokenIssuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TokenIssuer").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+impl TokenVerifier for TokenIssuer {
+    fn check(&self, service: StorageService, token: &str, now: DateTime) -> Result<Access, ServiceError> {
+        let claims = self.claims(token).ok_or_else(refused)?;
+        let seconds = now.unix_seconds();
+        let is_over = claims.exp.saturating_add(BEARER_LEEWAY_SECONDS) <= seconds;
+        let has_begun = claims.nbf.is_none_or(|nbf| nbf <= seconds.saturating_add(BEARER_LEEWAY_SECONDS));
+        if is_over || !has_begun {
+            return Err(refused());
+        }
+        Ok(claims.roles.access(&self.rules, service))
     }
 }
 
@@ -215,28 +211,6 @@ pub enum KeySetError {
     /// Keys, but none of a kind that is accepted.
     #[error("key set has no key with an id for RS256 (2048 bits or more) or ES256")]
     NoneUsable,
-}
-
-/// What a bearer may do with the service it asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Access {
-    /// The token is good, but no role of it is about this service.
-    None,
-    /// Reader.
-    Read,
-    /// Contributor.
-    Write,
-}
-
-impl Access {
-    /// Holds the need of a command against the roles.
-    pub fn check(self, need: &Need<'_>) -> Result<(), ServiceError> {
-        match need.bearer {
-            Bearer::Refused(code) => Err(code.into()),
-            Bearer::Needs(needed) if self >= needed => Ok(()),
-            Bearer::Needs(_) => Err(ErrorCode::AuthorizationPermissionMismatch.into()),
-        }
-    }
 }
 
 #[derive(Deserialize)]

@@ -12,10 +12,12 @@
 //! assert!(accounts.get(&name).is_some());
 //! ```
 
+mod access;
 mod account;
 mod admit;
 mod authenticate;
 mod authorize;
+#[cfg(feature = "oidc")]
 mod bearer;
 mod key_limit;
 mod needs;
@@ -23,10 +25,12 @@ mod sas;
 mod shared_key;
 mod sign;
 
+pub use access::{Access, TokenVerifier};
 pub use account::{Account, AccountError, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 pub use admit::{HeadNeed, Permissions, ResourceNeed, admit};
 pub use authenticate::{Caller, RequestHead, SKEW_SECONDS_MAX, authenticate};
 pub use authorize::{Permitted, authorize};
+#[cfg(feature = "oidc")]
 pub use bearer::{BEARER_LEEWAY_SECONDS, BearerRules, KeySet, KeySetError, TokenIssuer};
 pub use key_limit::KeyLimit;
 pub use shared_key::{Scheme, SignedRequest};

@@ -8,7 +8,7 @@ mod table;
 
 use tavola_model::{AccountCommand, Command, EntityKey, ErrorCode};
 
-use crate::bearer::Access;
+use crate::access::Access;
 
 /// What a token must say.
 #[derive(Clone, Debug)]
