@@ -93,7 +93,8 @@ impl DateTime {
 
     /// Day of the week, Sunday = 0.
     pub fn weekday(self) -> usize {
-        usize::from(self.calendar_date().weekday().number_days_from_sunday())
+        // By the number of the day: a third of the instructions of an HTTP date were spent on asking the calendar again.
+        usize::try_from((self.0 / (SECONDS_PER_DAY * TICKS_PER_SECOND) + 1) % 7).expect("less than 7")
     }
 
     fn calendar_date(self) -> Date {

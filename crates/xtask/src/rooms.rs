@@ -23,17 +23,19 @@ const JOINTS: &[&str] = &[
     "crates/model/src/outcome.rs",
     "crates/protocol/src/encode.rs",
     "crates/service/src/service.rs",
-    "crates/frontend/src/owner.rs",
-    "crates/frontend/src/understand.rs",
+    "crates/frontend/src/dispatch.rs",
+    "crates/frontend/src/cluster/owner.rs",
 ];
 
 /// Crossings that are still there: the file, and the room it must not import.
 const DEBT: &[(&str, &str)] = &[
+    ("crates/auth/src/admit.rs", "table"),
     ("crates/auth/src/authorize.rs", "table"),
     ("crates/auth/src/key_limit.rs", "table"),
-    ("crates/frontend/src/forward/tests.rs", "table"),
+    ("crates/frontend/src/cluster/forward/tests.rs", "table"),
+    ("crates/frontend/src/pipeline.rs", "queue"),
     ("crates/frontend/src/pipeline.rs", "table"),
-    ("crates/frontend/src/receive.rs", "table"),
+    ("crates/frontend/src/queue.rs", "table"),
     ("crates/protocol/src/queue/encode.rs", "table"),
 ];
 
