@@ -57,8 +57,9 @@ fn a_power_cut_takes_nothing_that_was_acknowledged() {
         let mut run = Run::start(&folder.path().join("data"));
         for _ in 0..IMAGES_OF_A_RUN {
             let image = folder.path().join("image");
-            run.stop_and_copy(Duration::from_millis(30 + chance.below(400)), &image);
+            run.go_on_for(Duration::from_millis(30 + chance.below(400)));
             let acknowledged = run.acknowledged();
+            copy_tree(&run.folder, &image);
             for _ in 0..CUTS_OF_AN_IMAGE {
                 let spoilt = folder.path().join("spoilt");
                 copy_tree(&image, &spoilt);
@@ -120,27 +121,27 @@ impl Run {
         run
     }
 
-    /// Copies the folder as it is at one moment.
-    fn stop_and_copy(&mut self, after: Duration, image: &Path) {
-        std::thread::sleep(after);
+    /// Lets the child work for a while and stops it, wherever it is.
+    fn go_on_for(&mut self, period: Duration) {
         let id = Pid::from_child(&self.child);
+        kill_process(id, Signal::CONT).unwrap();
+        std::thread::sleep(period);
         kill_process(id, Signal::STOP).unwrap();
-        // The other threads stop a little later than the call returns.
-        loop {
-            let status = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-            if status.rsplit(')').next().unwrap().trim_start().starts_with('T') {
-                break;
-            }
+        // A thread in the kernel stops when it leaves it.
+        let threads = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |thread: fs::DirEntry| {
+            let status = fs::read_to_string(thread.path().join("stat")).unwrap();
+            status.rsplit(')').next().unwrap().trim_start().starts_with('T')
+        };
+        while !fs::read_dir(&threads).unwrap().all(|thread| is_stopped(thread.unwrap())) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(5));
-        copy_tree(&self.folder, image);
-        kill_process(id, Signal::CONT).unwrap();
     }
 
-    /// How many steps of each writer were acknowledged before the copy was made, or a little later: then they are not
-    /// asked for. So this takes what had been heard before the child went on.
+    /// How many steps of each writer were acknowledged. The child is stopped; what it told before may be heard later, and
+    /// is not asked for then.
     fn acknowledged(&self) -> BTreeMap<u64, u64> {
+        std::thread::sleep(Duration::from_millis(20));
         self.told.lock().unwrap().clone()
     }
 }
@@ -355,7 +356,7 @@ fn spoil_journal(store: &Path, chance: &mut Chance, seen: &mut Seen) {
     let mut journals: Vec<PathBuf> = files(store).into_iter().filter(is_journal).collect();
     journals.sort_by_key(|path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap());
     let ends = journals.iter().map(|path| (path, JournalEnd::read(&Sparse::read(path).content())));
-    let Some((path, end)) = ends.filter(|(_, end)| end.last_record.is_some()).last() else { return };
+    let Some((path, end)) = ends.filter(|(_, end)| end.records > 0).last() else { return };
     let file = fs::File::options().write(true).open(path).unwrap();
     if let Some(mark) = end.mark {
         // The mark itself is not synced.
@@ -366,7 +367,7 @@ fn spoil_journal(store: &Path, chance: &mut Chance, seen: &mut Seen) {
         return;
     }
     // Nobody was told of a record without a mark. Its sectors reach the disk in any order, or not at all.
-    let (start, length) = (end.last_record.unwrap(), end.length);
+    let (start, length) = (end.unsynced, end.length);
     seen.torn_records += 1;
     let kind = chance.below(4);
     let kept = start + usize::try_from(chance.below((length - start) as u64 + 1)).unwrap();
@@ -388,7 +389,9 @@ fn spoil_journal(store: &Path, chance: &mut Chance, seen: &mut Seen) {
 
 /// How a journal ends (docs/formats.md).
 struct JournalEnd {
-    last_record: Option<usize>,
+    records: u64,
+    /// The first byte that may not be synced.
+    unsynced: usize,
     mark: Option<usize>,
     length: usize,
 }
@@ -397,7 +400,7 @@ impl JournalEnd {
     fn read(bytes: &[u8]) -> Self {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         let salt = number(24);
-        let mut end = Self { last_record: None, mark: None, length: bytes.len() };
+        let mut end = Self { records: 0, unsynced: RECORDS_AT, mark: None, length: bytes.len() };
         let mut at = RECORDS_AT;
         while at + HEADER_LEN <= bytes.len() {
             let payload = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
@@ -415,13 +418,14 @@ impl JournalEnd {
                 end.mark = Some(at);
                 break;
             }
-            end.last_record = Some(at);
+            end.records += 1;
+            // Without a mark behind it, the last good record may be unsynced.
+            end.unsynced = at;
             at = next;
         }
-        // Without a mark, the last good record may be unsynced, or be followed by a part of the next one. Then that is
-        // what may be lost: the one before has a mark, which the next one is written over.
+        // A part of the next record, which is written over the mark of the last good one: that one is synced.
         if end.mark.is_none() && at < bytes.len() {
-            end.last_record = Some(at);
+            end.unsynced = at;
         }
         end
     }

@@ -37,6 +37,25 @@ impl JournalFile {
         Self::create_at(&folder.join(file_name(id)), id, size)
     }
 
+    /// Makes a journal of the file of an old one that nothing names any more, and syncs it, but not its name. Its blocks
+    /// are on the disk already, so a sync has only data to write, and does not wait for what else the file system has to
+    /// write. The old records are none under the new salt. `None` if the file has another size.
+    pub(crate) fn recycle(folder: &Path, old_id: u64, id: u64, size: u64) -> io::Result<Option<Self>> {
+        let old_path = folder.join(file_name(old_id));
+        let file = File::options().read(true).write(true).open(&old_path)?;
+        if file.metadata()?.len() != size {
+            drop(file);
+            std::fs::remove_file(old_path)?;
+            return Ok(None);
+        }
+        let salt = getrandom::u64().map_err(io::Error::other)?;
+        file.write_all_at(&encode_header(id, size, salt), 0)?;
+        file.write_all_at(&[0; RECORD_HEADER_LEN], RECORDS_AT)?;
+        file.sync_data()?;
+        std::fs::rename(old_path, folder.join(file_name(id)))?;
+        Ok(Some(Self { id, salt, size, file }))
+    }
+
     /// Puts another file in the place of an empty journal, one that has room for a record of this length.
     pub(crate) fn enlarge(self, folder: &Path, record_len: usize) -> io::Result<Self> {
         let path = folder.join(file_name(self.id));
@@ -407,6 +426,26 @@ mod tests {
     }
 
     #[test]
+    fn a_recycled_journal_has_nothing_of_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        three_records(folder.path());
+        assert!(JournalFile::recycle(folder.path(), 7, 9, SIZE - 1).unwrap().is_none());
+        three_records(folder.path());
+        let journal = JournalFile::recycle(folder.path(), 7, 9, SIZE).unwrap().unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let empty = Examined::read(folder.path(), 9, 5).unwrap().unwrap();
+        assert_eq!((empty.records, empty.next_sequence, empty.is_marked), (0, 5, false));
+        let mut writer = JournalWriter::start(journal, 5);
+        // As long as the old ones, so that an old record stands right behind.
+        writer.append(&mut payload(&[9; 700]), 3).unwrap();
+        assert_eq!(Examined::read(folder.path(), 9, 5).unwrap().unwrap().records, 1);
+        writer.append(&mut payload(&[9; 100]), 3).unwrap();
+        writer.finish(3).unwrap();
+        let examined = Examined::read(folder.path(), 9, 5).unwrap().unwrap();
+        assert_eq!((examined.records, examined.is_marked), (2, true));
+    }
+
+    #[test]
     fn a_record_larger_than_a_journal_gets_a_larger_journal() {
         let folder = tempfile::tempdir().unwrap();
         let mut large = payload(&vec![5; 100_000]);
@@ -415,7 +454,7 @@ mod tests {
         let journal = journal.enlarge(folder.path(), large.record_len()).unwrap();
         let mut writer = JournalWriter::start(journal, 5);
         writer.append(&mut large, 3).unwrap();
-        assert!(!writer.has_room(0));
+        assert!(!writer.has_room(1));
         writer.finish(3).unwrap();
         let examined = examine(folder.path()).unwrap();
         assert_eq!((examined.records, examined.is_marked), (1, true));

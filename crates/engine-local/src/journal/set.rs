@@ -1,7 +1,8 @@
 //! All journals of a store, and the manifest that names them.
 //!
 //! The next journal is made before it is needed, by the flush thread, so that a commit does not wait for it. A journal is
-//! removed when the rows of all its records are in table files; the oldest goes first.
+//! no longer needed when the rows of all its records are in table files; the oldest goes first. Its file becomes the next
+//! journal, if one is wanted.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -26,6 +27,8 @@ struct State {
     begun: VecDeque<Begun>,
     /// Journals that are named and still empty.
     spares: VecDeque<JournalFile>,
+    /// An old journal that is not named any more, whose file can be used again.
+    retired: Option<u64>,
 }
 
 struct Begun {
@@ -42,7 +45,10 @@ impl Journals {
         spares: Vec<JournalFile>,
     ) -> Self {
         let begun = begun.into_iter().map(|(id, first_sequence)| Begun { id, first_sequence }).collect();
-        Self { store: store.to_owned(), state: Mutex::new(State { manifest, begun, spares: spares.into() }) }
+        Self {
+            store: store.to_owned(),
+            state: Mutex::new(State { manifest, begun, spares: spares.into(), retired: None }),
+        }
     }
 
     /// Takes the next journal, whose first record will have this number and this length.
@@ -93,7 +99,12 @@ impl Journals {
         manifest.write(&self.store)?;
         state.manifest = manifest;
         state.begun.drain(..removed.len());
-        removed.iter().try_for_each(|id| fs::remove_file(self.store.join(file_name(*id))))
+        for id in removed {
+            if let Some(retired) = state.retired.replace(*id) {
+                fs::remove_file(self.store.join(file_name(retired)))?;
+            }
+        }
+        Ok(())
     }
 
     /// The journal that is written to.
@@ -109,7 +120,14 @@ impl Journals {
 
     fn make(&self, state: &mut State, tick: u64) -> io::Result<JournalFile> {
         let id = state.manifest.last_journal + 1;
-        let journal = JournalFile::create(&self.store, id, JOURNAL_BYTES)?;
+        let recycled = match state.retired.take() {
+            Some(retired) => JournalFile::recycle(&self.store, retired, id, JOURNAL_BYTES)?,
+            None => None,
+        };
+        let journal = match recycled {
+            Some(journal) => journal,
+            None => JournalFile::create(&self.store, id, JOURNAL_BYTES)?,
+        };
         sync_folder(&self.store)?;
         let manifest = Manifest { last_journal: id, tick: state.manifest.tick.max(tick), ..state.manifest };
         manifest.write(&self.store)?;
