@@ -220,7 +220,8 @@ impl Frontend {
         }
         let received = Received::new(parts, origin, metadata_names);
         let body = RequestBody::new(incoming, &received.headers, origin.is_server);
-        match self.pipeline.respond(&received, body, &self.transfers).await {
+        // Boxed: the future is large, and would else be moved along with the connection.
+        match Box::pin(self.pipeline.respond(&received, body, &self.transfers)).await {
             Answer::Ours(response, body) => {
                 let is_head = received.method == http::Method::HEAD;
                 into_http(response, body, is_head, &self.case)

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use tavola_auth::{Caller, RequestHead};
 use tavola_model::{
-    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query, QueueCommand, RandomSource,
-    ServiceError, SignedIdentifier, StorageService, TableCommand,
+    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query, RandomSource, ServiceError,
+    SignedIdentifier, StorageService, TableCommand,
 };
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
 use tavola_service::{AnswerRoom, Service, cors};
@@ -127,7 +127,9 @@ impl Pipeline {
                 let head = Head { received, query, address };
                 self.answer(head, &mut body, transfers, &reply, &mut exchange).await
             }
-            (None, _) | (_, None) => Err(ErrorCode::InvalidUri.into()),
+            (None, _) => Err(ErrorCode::InvalidUri.into()),
+            // A query that is not text has nothing that a signature could cover.
+            (_, None) => Err(ErrorCode::AuthenticationFailed.into()),
         };
         if let Some(mut unread) = body {
             unread.discard().await;
@@ -328,11 +330,12 @@ async fn answer_room(
     transfers: &Transfers,
     caller: impl FnOnce() -> CallerId,
 ) -> Result<Option<Arc<Room>>, ServiceError> {
-    let is_dequeue = matches!(command, Command::Queue(QueueCommand::GetMessages(_)));
     if matches!(command, Command::Table(TableCommand::QueryEntities(_))) {
         return Ok(Some(Arc::new(transfers.answers.room(caller()))));
     }
-    if (is_dequeue || command.writes() && body.len() > UNCOUNTED_BYTES) && transfers.answers.is_crowded() {
+    if (command.answers_once() || command.writes() && body.len() > UNCOUNTED_BYTES)
+        && transfers.answers.is_crowded()
+    {
         let room = transfers.answers.room(caller());
         Box::pin(room.grow(UNCOUNTED_BYTES, ROOM_TIME_MAX)).await.map_err(|_| ErrorCode::ServerBusy)?;
         return Ok(Some(Arc::new(room)));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tavola_auth::{HeadNeed, Permissions, ResourceNeed};
-use tavola_model::{BODY_BYTES_MAX, Command, ErrorCode, MESSAGE_BYTES_MAX, QueueName, ServiceError};
+use tavola_model::{Command, ErrorCode, MESSAGE_BYTES_MAX, QUEUE_BODY_BYTES_MAX, QueueName, ServiceError};
 use tavola_protocol::queue::{self, QueueRequest, QueueRoute};
 use tavola_protocol::{AccountRoute, Reply};
 
@@ -20,7 +20,7 @@ pub(crate) fn body_rule(route: &QueueRoute) -> BodyRule {
         QueueRoute::Account(AccountRoute::SetServiceProperties)
         | QueueRoute::SetQueueAcl(_)
         | QueueRoute::PutMessage(_)
-        | QueueRoute::UpdateMessage(..) => BodyRule::Whole { bytes_max: BODY_BYTES_MAX },
+        | QueueRoute::UpdateMessage(..) => BodyRule::Whole { bytes_max: QUEUE_BODY_BYTES_MAX },
         QueueRoute::Account(
             AccountRoute::Preflight | AccountRoute::GetServiceProperties | AccountRoute::GetServiceStats,
         )

@@ -34,6 +34,11 @@ impl Command {
         }
     }
 
+    /// Whether its answer cannot be asked for a second time: messages that were handed out are hidden.
+    pub fn answers_once(&self) -> bool {
+        matches!(self, Self::Queue(QueueCommand::GetMessages(_)))
+    }
+
     /// Its name in logs and metrics: the service's own word for the operation.
     pub fn name(&self) -> &'static str {
         match self {

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use quick_cache::Equivalent;
 use tavola_engine::{Change, Decision, Engine, SpaceId, StoredRow, Transacted};
 use tavola_model::{
     AccountName, CorsRule, DateTime, Logging, Metrics, RetentionPolicy, ServiceProperties,
@@ -38,7 +39,7 @@ pub(crate) struct CachedProperties {
 /// The properties of all services.
 pub(crate) struct PropertiesStore {
     engine: Arc<dyn Engine>,
-    cache: Cache<(AccountName, StorageService), CachedProperties>,
+    cache: Cache<PropertiesKey, CachedProperties>,
 }
 
 impl PropertiesStore {
@@ -53,8 +54,7 @@ impl PropertiesStore {
         account: &AccountName,
         service: StorageService,
     ) -> Result<Arc<CachedProperties>, Failure> {
-        let key = (account.clone(), service);
-        if let Some(known) = self.cache.get(&key) {
+        if let Some(known) = self.cache.get(&PropertiesQuery { account, service }) {
             return Ok(known);
         }
         let ticket = self.cache.ticket();
@@ -65,7 +65,7 @@ impl PropertiesStore {
         };
         let cors_rules = Arc::new(properties.cors.clone());
         let found = Arc::new(CachedProperties { properties, cors_rules });
-        self.cache.remember(ticket, key, &found);
+        self.cache.remember(ticket, PropertiesKey { account: account.clone(), service }, &found);
         Ok(found)
     }
 
@@ -95,11 +95,30 @@ impl PropertiesStore {
         };
         let partition = account_partition(account);
         let done = self.engine.transact(SpaceId::CATALOG, partition, &[&row(service)], &mut decide).await;
-        self.cache.forget(&(account.clone(), service));
+        self.cache.forget(&PropertiesQuery { account, service });
         match done? {
             Transacted::Applied(_) => Ok(()),
             Transacted::Refused => Err(refusal.expect("a decide that refuses says why")),
         }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct PropertiesKey {
+    account: AccountName,
+    service: StorageService,
+}
+
+/// The same, borrowed: the fields are hashed in the same order.
+#[derive(Hash)]
+struct PropertiesQuery<'a> {
+    account: &'a AccountName,
+    service: StorageService,
+}
+
+impl Equivalent<PropertiesKey> for PropertiesQuery<'_> {
+    fn equivalent(&self, known: &PropertiesKey) -> bool {
+        *self.account == known.account && self.service == known.service
     }
 }
 

@@ -1,5 +1,7 @@
 //! Every maximum of the queue service. Limits that are ours say so.
 
+/// Bytes of the body of a request to the queue service (ours): a message of 64 KiB is longer as XML.
+pub const QUEUE_BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of the text of a message
 /// (<https://learn.microsoft.com/rest/api/storageservices/put-message>); the same page has the next two.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;

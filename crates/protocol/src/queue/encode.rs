@@ -99,9 +99,11 @@ mod tests {
     use super::*;
     use http::{HeaderMap, Method};
     use tavola_model::{
-        Address, Guid, ListQueues, ListedQueue, Message, MessageHold, MessageId, Metadata, Outcome,
-        PopReceipt, QueueName, QueuePage, StorageService,
+        Address, ListQueues, ListedQueue, Message, MessageHold, MessageId, Metadata, PopReceipt, QueueName,
+        QueuePage,
     };
+
+    use crate::answer::finish;
 
     const PROLOGUE: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 
@@ -113,15 +115,12 @@ mod tests {
         let id = "0f370be3-f003-0062-50b6-3d99b9000000".to_owned();
         let reply = Reply::of(&method, &headers, Some(&address), id, false);
         let now = DateTime::parse("2020-06-08T17:04:52.3842926Z").unwrap();
-        crate::encode(
-            StorageService::Queue,
-            &reply,
-            &crate::Form::default(),
-            &result.map(Outcome::Queue),
-            None,
-            now,
-            [Guid([0; 16]); 2],
-        )
+        let (mut response, sender) = match &result {
+            Ok(outcome) => (encode_outcome(&reply, outcome), Sender::Service(&SERVER)),
+            Err(error) => (encode_error(&reply, error, now), sender_of(error.code)),
+        };
+        finish(&mut response, &reply, sender, None, now);
+        response
     }
 
     fn check(version: &str, outcome: QueueOutcome, head: &str, body: &str) {

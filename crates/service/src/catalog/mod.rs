@@ -12,7 +12,6 @@ mod changes;
 mod reclaim;
 mod resource;
 
-use std::hash::{Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -169,18 +168,11 @@ struct CacheKey {
 }
 
 /// The same, borrowed: the fields are hashed in the same order.
+#[derive(Hash)]
 struct CacheQuery<'a> {
     account: &'a AccountName,
     kind: ResourceKind,
     key: &'a str,
-}
-
-impl Hash for CacheQuery<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.account.hash(state);
-        self.kind.hash(state);
-        self.key.hash(state);
-    }
 }
 
 impl Equivalent<CacheKey> for CacheQuery<'_> {
