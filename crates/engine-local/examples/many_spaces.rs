@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tavola_engine::{Change, Decision, Engine, SpaceId};
 use tavola_engine_local::{LocalEngine, LocalSettings};
-use tavola_model::SystemClock;
+use tavola_system::SystemClock;
 
 /// As in the server: the system's allocator keeps much of what the store gives back.
 #[global_allocator]
@@ -102,7 +102,7 @@ async fn put(engine: &LocalEngine, space: SpaceId, rows: std::ops::Range<u64>) -
     let rows: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
     let body = Bytes::from(vec![0x5A; 1000]);
     let mut decide = |_, found: &[_]| {
-        Decision::Apply((0..found.len()).map(|place| Change::Put { place, body: body.clone() }).collect())
+        Decision::Apply((0..found.len()).map(|index| Change::Put { index, body: body.clone() }).collect())
     };
     engine.transact(space, b"partition", &rows, &mut decide).await?;
     Ok(())
