@@ -154,6 +154,8 @@ fn each_claim_must_be_there_and_right() {
         json!({"iss": null}),
         json!({"iss": "https://login.example/other"}),
         json!({"iss": format!("{ISSUER}/")}),
+        json!({"iss": [ISSUER]}),
+        json!({"iss": [ISSUER, "https://login.example/other"]}),
         json!({"aud": null}),
         json!({"aud": "other"}),
         json!({"aud": []}),

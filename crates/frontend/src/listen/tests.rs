@@ -321,3 +321,26 @@ async fn head_is_answered_with_the_length_of_what_get_would_send() {
     assert_eq!(length(&answer), body.len(), "{answer}");
     assert!(!body.is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_vary_by_origin_once_there_are_cors_rules() {
+    let served = serve(FrontendSettings::default()).await;
+    fill(&served, 1, 100).await;
+    let target = format!("/People()?{}", token());
+    let varies = |answer: &str| answer.to_ascii_lowercase().contains("\r\nvary: origin\r\n");
+    let mut stream = connect(served.tables).await;
+    let (answer, _) = exchange(&mut stream, head("GET", &target, "").as_bytes()).await;
+    assert!(!varies(&answer), "{answer}");
+    let rules = "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://a</AllowedOrigins>\
+                 <AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>5</MaxAgeInSeconds>\
+                 <ExposedHeaders></ExposedHeaders><AllowedHeaders></AllowedHeaders></CorsRule></Cors>\
+                 </StorageServiceProperties>";
+    let set = format!("/?restype=service&comp=properties&{}", token());
+    let length = format!("Content-Length: {}\r\n", rules.len());
+    let (answer, _) = exchange(&mut stream, (head("PUT", &set, &length) + rules).as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    for origin in ["", "Origin: http://a\r\n", "Origin: http://b\r\n"] {
+        let (answer, _) = exchange(&mut stream, head("GET", &target, origin).as_bytes()).await;
+        assert!(varies(&answer), "{origin} {answer}");
+    }
+}
