@@ -355,8 +355,8 @@ fn spoil_journal(store: &Path, chance: &mut Chance, seen: &mut Seen) {
     let is_journal = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "journal");
     let mut journals: Vec<PathBuf> = files(store).into_iter().filter(is_journal).collect();
     journals.sort_by_key(|path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap());
-    let ends = journals.iter().map(|path| (path, JournalEnd::read(&Sparse::read(path).content())));
-    let Some((path, end)) = ends.filter(|(_, end)| end.records > 0).last() else { return };
+    let mut ends = journals.iter().map(|path| (path, JournalEnd::read(&Sparse::read(path).content())));
+    let Some((path, end)) = ends.rfind(|(_, end)| end.records > 0) else { return };
     let file = fs::File::options().write(true).open(path).unwrap();
     if let Some(mark) = end.mark {
         // The mark itself is not synced.
