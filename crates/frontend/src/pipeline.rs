@@ -293,9 +293,15 @@ impl Pipeline {
             return None;
         }
         let account = &address?.account;
-        // Settings are looked up, and remembered, only for accounts that there are.
-        self.accounts.current().get(account)?;
-        let rules = self.service.cors_rules(account, received.origin.service).await.ok()?;
+        let service = received.origin.service;
+        let rules = match self.service.remembered_cors_rules(account, service) {
+            Some(rules) => rules,
+            None => {
+                // Properties are looked up, and remembered, only for accounts that there are.
+                self.accounts.current().get(account)?;
+                self.service.cors_rules(account, service).await.ok()?
+            }
+        };
         match origin.and_then(|origin| cors::match_rule(&rules, origin, received.method.as_str())) {
             Some(matched) => Some(CorsHeaders::Allowed {
                 allow_origin: matched.origin,

@@ -48,13 +48,22 @@ impl PropertiesStore {
         Self { engine, cache }
     }
 
+    /// The properties of one of an account's services, if they are in memory.
+    pub fn remembered(
+        &self,
+        account: &AccountName,
+        service: StorageService,
+    ) -> Option<Arc<CachedProperties>> {
+        self.cache.get(&PropertiesQuery { account, service })
+    }
+
     /// The properties of one of an account's services.
     pub async fn get(
         &self,
         account: &AccountName,
         service: StorageService,
     ) -> Result<Arc<CachedProperties>, Failure> {
-        if let Some(known) = self.cache.get(&PropertiesQuery { account, service }) {
+        if let Some(known) = self.remembered(account, service) {
             return Ok(known);
         }
         let ticket = self.cache.ticket();

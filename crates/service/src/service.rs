@@ -147,6 +147,15 @@ impl Service {
         self.queues.sweep().await.map_err(|failure| failure.answer(StorageService::Queue))
     }
 
+    /// The CORS rules of one of an account's services, if they are in memory.
+    pub fn remembered_cors_rules(
+        &self,
+        account: &AccountName,
+        service: StorageService,
+    ) -> Option<Arc<Vec<CorsRule>>> {
+        Some(self.properties.remembered(account, service)?.cors_rules.clone())
+    }
+
     /// The CORS rules of one of an account's services.
     pub async fn cors_rules(
         &self,
