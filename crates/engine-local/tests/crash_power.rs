@@ -49,7 +49,7 @@ fn a_power_cut_takes_nothing_that_was_acknowledged() {
     }
     let cuts = std::env::var(CUTS_VARIABLE).map_or(CUTS, |cuts| cuts.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let mut chance = Chance(0x5EED);
+    let mut chance = Chance(0x5EED + u64::from(std::process::id()));
     let mut seen = Seen::default();
     let mut made = 0;
     while made < cuts {
@@ -57,7 +57,9 @@ fn a_power_cut_takes_nothing_that_was_acknowledged() {
         let mut run = Run::start(&folder.path().join("data"));
         for _ in 0..IMAGES_OF_A_RUN {
             let image = folder.path().join("image");
-            run.go_on_for(Duration::from_millis(30 + chance.below(400)));
+            // Mostly short, so that folders stay small and cuts are many; at times long enough for the next journal.
+            let millis = if chance.below(16) == 0 { 400 } else { 2 + chance.below(30) };
+            run.go_on_for(Duration::from_millis(millis));
             let acknowledged = run.acknowledged();
             copy_tree(&run.folder, &image);
             for _ in 0..CUTS_OF_AN_IMAGE {
@@ -192,7 +194,7 @@ impl Writer {
             }
             kind => {
                 let length =
-                    if kind > 190 { 60_000 } else { 100 + usize::try_from(self.chance.below(3000)).unwrap() };
+                    if kind > 198 { 60_000 } else { 100 + usize::try_from(self.chance.below(3000)).unwrap() };
                 rows.insert(row, (self.number, length));
                 Step::Put { row, number: self.number, length }
             }
@@ -234,8 +236,11 @@ async fn write(engine: Arc<LocalEngine>, writer: u64) {
 
 /// A folder holds every writer's state after some number of steps, at least those that were acknowledged.
 async fn check(folder: &Path, acknowledged: &BTreeMap<u64, u64>, cut: u64, seen: &mut Seen) {
-    let report = verify(folder).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
-    assert!(report.is_clean(), "cut {cut}: {report:?}");
+    // Opening looks at the same things; this reads every byte besides.
+    if cut % 4 == 0 {
+        let report = verify(folder).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        assert!(report.is_clean(), "cut {cut}: {report:?}");
+    }
     let engine = open(small(folder)).unwrap();
     for writer in 0..WRITERS {
         let found = match rows(&engine, space(writer)).await {
