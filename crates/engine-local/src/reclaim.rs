@@ -15,7 +15,9 @@ use tokio::sync::oneshot;
 use crate::commit_queue::{CommitQueue, Task};
 use crate::compaction::give_way;
 use crate::disk::DiskGuard;
-use crate::settings::{FLUSH_CHECK_MS, GARBAGE_ONE_IN, RECLAIM_CHECK_MS, RECLAIM_GATHER_MS};
+use crate::settings::{
+    FLUSH_CHECK_MS, GARBAGE_ONE_IN, RECLAIM_CHECK_MS, RECLAIM_GATHER_MS, REWRITE_BYTES_MAX,
+};
 use crate::store::Store;
 
 /// Wakes the reclaim thread.
@@ -152,6 +154,9 @@ impl Reclaim<'_> {
             self.flush_memtable(tree_index);
         }
         let tree_bytes = tree.disk_bytes();
+        if tree_bytes > REWRITE_BYTES_MAX {
+            return Ok(());
+        }
         let bytes_worth_it = tree_bytes / GARBAGE_ONE_IN + 1;
         let mut dead_bytes = 0;
         for slot in slots {

@@ -94,6 +94,9 @@ pub(crate) const RECLAIM_GATHER_MS: u64 = 200;
 pub(crate) const RECLAIM_CHECK_MS: u64 = 60_000;
 /// A tree is rewritten when rows of dropped spaces are more than one in so many of its bytes.
 pub(crate) const GARBAGE_ONE_IN: u64 = 3;
+/// Size up to which a tree is rewritten. Nothing else compacts a tree meanwhile, so commits would wait for the rewrite of a
+/// large one; there, rows of dropped spaces go when compaction passes by.
+pub(crate) const REWRITE_BYTES_MAX: u64 = 512 * MIB;
 /// Files that may be open for reads, whatever the process may open.
 pub(crate) const OPEN_FILES_MAX: u64 = 900;
 /// Locks that order the writers of partitions. Two partitions share one by chance only.
