@@ -26,6 +26,8 @@ use crate::settings::FrontendSettings;
 pub(crate) const UNCOUNTED_BYTES: usize = 16 * 1024;
 /// How long a body or an answer waits for room before its client is told to come back.
 pub(crate) const ROOM_TIME_MAX: Duration = Duration::from_secs(10);
+/// Memory that a body gets at once for what it announces: all of one entity. More comes as the bytes do.
+const RESERVED_BYTES_MAX: usize = 1024 * 1024;
 /// Room is taken in steps of this size.
 const ROOM_STEP_BYTES: usize = 64 * 1024;
 /// How long a body may come slower than the least rate: a slow start is no attack.
@@ -166,8 +168,9 @@ impl RequestBody {
         // Another server holds room of its own meanwhile: two that waited for each other would wait in vain.
         let patience = if self.is_of_server { Duration::ZERO } else { ROOM_TIME_MAX };
         let rest = self.incoming.size_hint().exact().and_then(|size| usize::try_from(size).ok());
-        // Memory that a client announces and never fills is never touched.
-        let mut all = BytesMut::with_capacity(first.len() + rest.unwrap_or_default());
+        // What is announced is not taken at once: bodies that wait for room would each have touched their own memory by
+        // the time they are done, however little of it is in use together.
+        let mut all = BytesMut::with_capacity(first.len() + rest.unwrap_or_default().min(RESERVED_BYTES_MAX));
         all.extend_from_slice(&first);
         drop(first);
         while let Some(piece) = time.frame(&mut self.incoming, all.len()).await? {
