@@ -39,6 +39,12 @@ pub enum MapError {
         /// The key.
         key: String,
     },
+    /// The property is encrypted, and this call has no keys.
+    #[error("property is encrypted and there is no key to it here (property={property})")]
+    Encrypted {
+        /// Its name on the wire.
+        property: &'static str,
+    },
     /// No variant of the set takes an entity of this type.
     #[error("entity type is unknown (found={found})")]
     EntityType {
