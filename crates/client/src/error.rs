@@ -31,12 +31,6 @@ pub enum MapError {
         /// What is wrong with it.
         cause: String,
     },
-    /// The property is encrypted, and no key was given.
-    #[error("property is encrypted (property={property})")]
-    Encrypted {
-        /// Its name on the wire.
-        property: &'static str,
-    },
     /// A key was not built from the template of the type.
     #[error("key does not follow its template (template={template})")]
     Key {
