@@ -27,16 +27,6 @@ struct ReadBack {
 }
 
 impl TableClient {
-    /// Reads one entity.
-    pub(crate) async fn fetch(
-        &self,
-        key: &tavola_model::EntityKey,
-        select: &[&str],
-        deadline: Option<std::time::Duration>,
-    ) -> Result<Option<RawEntity>> {
-        self.fetch_dated(key, select, deadline).await.map(|(found, _)| found)
-    }
-
     /// Reads one entity, with the time at which the service answered.
     async fn fetch_dated(
         &self,

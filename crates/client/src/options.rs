@@ -39,7 +39,7 @@ pub enum Resolve {
     /// be told apart: do not use it for locks.
     #[default]
     ByContent,
-    /// Read back; only our stamp counts as ours. Costs one Guid property, `_Stamp`.
+    /// Read back; only our stamp counts as ours. Costs one Guid property, `WriteStamp`.
     ByStamp,
     /// Do not read back: an answer that was lost and a repeat that was refused give
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown).

@@ -4,8 +4,8 @@
 //! stop at a certain one for ever, which is what a killed process looks like to the service.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -72,6 +72,7 @@ pub struct FaultTransport<T> {
     next: Mutex<VecDeque<Fault>>,
     plan: Option<FaultPlan>,
     late: Duration,
+    arriving: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     stop_at: AtomicU64,
     sent: AtomicU64,
 }
@@ -84,6 +85,7 @@ impl<T: Transport> FaultTransport<T> {
             next: Mutex::default(),
             plan: None,
             late: Duration::from_millis(20),
+            arriving: Mutex::default(),
             stop_at: AtomicU64::new(u64::MAX),
             sent: AtomicU64::new(0),
         }
@@ -104,7 +106,7 @@ impl<T: Transport> FaultTransport<T> {
     /// faults.push(Fault::Busy);
     /// ```
     pub fn push(&self, fault: Fault) {
-        self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_back(fault);
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).push_back(fault);
     }
 
     /// Asks the plan for every request that [`then`](Self::then) does not cover.
@@ -145,8 +147,23 @@ impl<T: Transport> FaultTransport<T> {
         self.sent.load(Ordering::SeqCst)
     }
 
+    /// Waits until every request that arrives late has arrived.
+    ///
+    /// ```no_run
+    /// # async fn example(faults: tavola_client::testing::FaultTransport<tavola_client::HyperTransport>) {
+    /// faults.all_arrived().await;
+    /// # }
+    /// ```
+    pub async fn all_arrived(&self) {
+        let arriving = std::mem::take(&mut *self.arriving.lock().unwrap_or_else(PoisonError::into_inner));
+        for one in arriving {
+            // It ends with its request; a panic inside has been reported already.
+            let _ = one.await;
+        }
+    }
+
     fn fault(&self, number: u64, request: &http::Request<Bytes>) -> Fault {
-        let next = self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front();
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         next.or_else(|| self.plan.as_ref().map(|plan| plan(number, request))).unwrap_or(Fault::None)
     }
 }
@@ -173,11 +190,12 @@ impl<T: Transport> Transport for FaultTransport<T> {
             }),
             Fault::ArriveLate => {
                 let (inner, late) = (self.inner.clone(), self.late);
-                tokio::spawn(async move {
+                let arriving = tokio::spawn(async move {
                     tokio::time::sleep(late).await;
                     // Nobody waits for this answer.
                     let _ = inner.send(request).await;
                 });
+                self.arriving.lock().unwrap_or_else(PoisonError::into_inner).push(arriving);
                 Box::pin(async move { lost() })
             }
             Fault::Duplicate => Box::pin(async move {

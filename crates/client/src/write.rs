@@ -5,8 +5,10 @@ use tavola_protocol::table::{ChangeRequest, EntityRequest, IfMatch};
 
 use crate::error::Result;
 
-/// The property that holds the id of the write that made an entity what it is.
-pub(crate) const STAMP: &str = "_Stamp";
+pub(crate) use crate::entity::STAMP;
+
+/// The property of an entity that is reserved and not active yet: reads do not show it.
+pub(crate) const PENDING: &str = "_Pending";
 
 /// On which version of an entity a write is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
