@@ -12,6 +12,7 @@ mod error;
 pub mod filter;
 pub mod key;
 mod options;
+pub mod patterns;
 mod query;
 mod queue;
 mod raw;
