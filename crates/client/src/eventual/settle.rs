@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::key::EntityKey;
+use crate::options::WriteOptions;
 use crate::queue::Lease;
 
 /// What is derived from one entity, and how it is written.
@@ -30,11 +31,21 @@ pub(crate) trait Derived: Sync {
     /// Where something should be.
     fn wanted(&self, source: &Self::Source) -> Result<Vec<Target>>;
 
-    /// Makes it be there as the entity says.
-    fn put(&self, target: &Target, source: &Self::Source) -> impl Future<Output = Result<()>> + Send;
+    /// Makes it be there as the entity says, within the options' deadline.
+    fn put(
+        &self,
+        target: &Target,
+        source: &Self::Source,
+        options: &WriteOptions,
+    ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Makes nothing of this owner be there.
-    fn remove(&self, target: &Target, owner: &EntityKey) -> impl Future<Output = Result<()>> + Send;
+    /// Makes nothing of this owner be there, within the options' deadline.
+    fn remove(
+        &self,
+        target: &Target,
+        owner: &EntityKey,
+        options: &WriteOptions,
+    ) -> impl Future<Output = Result<()>> + Send;
 }
 
 /// A target where something derived may be.
@@ -72,9 +83,13 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Rule 3.
-    pub(crate) fn check(self, lease: &Lease) -> Result<()> {
-        if self.lease { lease.still_mine() } else { Ok(()) }
+    /// Rule 3: refuses where the lease ran out, and gives the options of a write that ends with it.
+    pub(crate) fn within(self, lease: &Lease) -> Result<WriteOptions> {
+        if !self.lease {
+            return Ok(WriteOptions::default());
+        }
+        lease.still_mine()?;
+        Ok(WriteOptions { deadline: Some(lease.left()), ..WriteOptions::default() })
     }
 }
 
@@ -105,18 +120,15 @@ pub(crate) async fn settle<D: Derived, U: Clone>(
             *intent = named;
         }
         if let Some((_, source)) = &now {
-            let puts = wanted.iter().map(|target| async move {
-                rules.check(lease)?;
-                derived.put(target, source).await
-            });
+            let puts = wanted
+                .iter()
+                .map(|target| async move { derived.put(target, source, &rules.within(lease)?).await });
             try_join_all(puts).await?;
         }
         let unwanted = intent.targets.iter().filter(|target| !wanted.contains(target));
         let owner_key = &owner;
-        let removals = unwanted.map(|target| async move {
-            rules.check(lease)?;
-            derived.remove(target, owner_key).await
-        });
+        let removals = unwanted
+            .map(|target| async move { derived.remove(target, owner_key, &rules.within(lease)?).await });
         try_join_all(removals).await?;
         if !rules.look_again {
             return Ok(());

@@ -294,11 +294,9 @@ impl<E: Indexed> IndexedTable<E> {
             }
             _ => None,
         };
-        if let Some(lease) = lease {
-            self.rules.check(lease)?;
-        }
+        let options = lease.map(|lease| self.rules.within(lease)).transpose()?;
         let stamps = intent.unique.as_ref().map(Reservations::stamps);
-        let deadline = lease.map(Lease::left).filter(|_| self.rules.lease);
+        let deadline = options.and_then(|options| options.deadline);
         let pending = etag.map(|etag| (etag, stamps.clone().unwrap_or_default()));
         match pending {
             Some(pending) => self.transact(write, Some(pending), deadline).await,
@@ -513,16 +511,16 @@ impl<E: Indexed> Derived for IndexedTable<E> {
         Ok(plan.targets().into_iter().collect())
     }
 
-    async fn put(&self, target: &Target, source: &Stored<E>) -> Result<()> {
+    async fn put(&self, target: &Target, source: &Stored<E>, options: &WriteOptions) -> Result<()> {
         let definition = self.definition(&target.of)?;
         let copy = copy_properties(&source.value, definition.name)?;
         let write = crate::write::Write::new(target.key.checked()?, Change::InsertOrReplace(copy));
-        self.table_of(definition).apply(write, None).await.map(|_| ())
+        self.table_of(definition).apply(write, Some(options)).await.map(|_| ())
     }
 
-    async fn remove(&self, target: &Target, _: &EntityKey) -> Result<()> {
+    async fn remove(&self, target: &Target, _: &EntityKey, options: &WriteOptions) -> Result<()> {
         let definition = self.definition(&target.of)?;
-        self.table_of(definition).delete_if_there(&target.key, None).await.map(|_| ())
+        self.table_of(definition).delete_if_there(&target.key, Some(options.clone())).await.map(|_| ())
     }
 }
 

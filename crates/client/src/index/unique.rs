@@ -18,7 +18,6 @@ use crate::index::plan::Plan;
 use crate::index::table::{EntityWrite, IndexedTable, entity_properties};
 use crate::index::{Definition, Indexed};
 use crate::key::EntityKey;
-use crate::options::WriteOptions;
 use crate::queue::Lease;
 use crate::raw::RawEntity;
 use crate::table::TableClient;
@@ -128,27 +127,20 @@ impl<E: Indexed> IndexedTable<E> {
             let mut stamps = reservations.stamps();
             stamps.push((PENDING.to_owned(), reservations.guid()));
             let properties = entity_properties(after, &stamps)?;
-            self.rules.check(lease)?;
             let insert = Write::new(owner.checked()?, Change::Insert(properties));
-            let written = self.table.apply(insert, Some(&self.within(lease))).await?;
+            let written = self.table.apply(insert, Some(&self.rules.within(lease)?)).await?;
             pending = Some(written.etag.unwrap_or_default());
         }
         for one in &reservations.moves {
             let Some(key) = &one.new else { continue };
             let definition = self.definition(&one.index)?;
             let insert = Write::new(key.checked()?, Change::Insert(reservation(owner, reservations.guid())?));
-            self.rules.check(lease)?;
-            match self.table_of(definition).apply(insert, Some(&self.within(lease))).await {
+            match self.table_of(definition).apply(insert, Some(&self.rules.within(lease)?)).await {
                 Err(Error::Taken { .. }) => return Err(Error::Taken { index: Some(definition.name) }),
                 told => told.map(|_| ())?,
             }
         }
         Ok(pending)
-    }
-
-    /// Options of a write that must not come after the lease.
-    fn within(&self, lease: &Lease) -> WriteOptions {
-        WriteOptions { deadline: self.rules.lease.then(|| lease.left()), ..WriteOptions::default() }
     }
 
     /// After a write that took effect: gives the old reservations back. Nobody holds them any more, because the entity
@@ -243,8 +235,7 @@ impl<E: Indexed> IndexedTable<E> {
         } else {
             Change::Merge(Properties::empty(), condition)
         };
-        self.rules.check(lease)?;
-        match self.table.apply(Write::new(row.key.clone(), change), Some(&self.within(lease))).await {
+        match self.table.apply(Write::new(row.key.clone(), change), Some(&self.rules.within(lease)?)).await {
             Ok(_) => Ok(true),
             Err(Error::Changed | Error::NotFound) => Ok(false),
             Err(error) => Err(error),
@@ -270,9 +261,8 @@ impl<E: Indexed> IndexedTable<E> {
         lease: &Lease,
     ) -> Result<()> {
         let Some(entry) = entry else { return Ok(()) };
-        self.rules.check(lease)?;
         let delete = Write::new(key.checked()?, Change::Delete(Condition::Etag(entry.etag)));
-        match self.table_of(definition).apply(delete, Some(&self.within(lease))).await {
+        match self.table_of(definition).apply(delete, Some(&self.rules.within(lease)?)).await {
             Ok(_) | Err(Error::Changed | Error::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
@@ -351,9 +341,8 @@ impl<E: Indexed> IndexedTable<E> {
                     builder.push(&name, EdmRef::Guid(stamp))?;
                 }
                 let change = Change::Merge(builder.finish(), Condition::Etag(stored.etag.clone()));
-                self.rules.check(&lease)?;
                 self.table
-                    .apply(Write::new(owner.checked()?, change), Some(&self.within(&lease)))
+                    .apply(Write::new(owner.checked()?, change), Some(&self.rules.within(&lease)?))
                     .await
                     .map(|_| ())
             }
