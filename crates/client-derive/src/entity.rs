@@ -34,6 +34,9 @@ pub fn expand(input: &DeriveInput) -> Result<Tokens> {
     let names = stored().map(|field| &field.wire);
     let encrypted = stored().filter(|field| field.encrypt).map(|field| &field.wire);
     let checks = [keys.partition.checks(), keys.row.checks()];
+    let newest_first = keys.row.descending_prefix().map(|prefix| {
+        quote!(impl ::tavola_client::patterns::tail::NewestFirst for #name { const PREFIX: &'static str = #prefix; })
+    });
     Ok(quote! {
         #properties
         #mapping
@@ -47,6 +50,7 @@ pub fn expand(input: &DeriveInput) -> Result<Tokens> {
             const PROPERTIES: #properties_name = #properties_name::ALL;
             #key_of
         }
+        #newest_first
         #indexes
     })
 }

@@ -10,6 +10,8 @@ mod entity_set;
 mod filter;
 mod index;
 mod property;
+#[cfg(test)]
+mod refusals;
 mod template;
 
 use proc_macro::TokenStream;

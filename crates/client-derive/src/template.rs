@@ -72,6 +72,15 @@ impl<'a> Template<'a> {
         self.parts().any(|(part, _)| part.ident == field.ident)
     }
 
+    /// The text before the first part, if that part is descending.
+    pub fn descending_prefix(&self) -> Option<&str> {
+        match self.pieces.as_slice() {
+            [Piece::Part(_, Form::Descending), ..] => Some(""),
+            [Piece::Text(prefix), Piece::Part(_, Form::Descending), ..] => Some(prefix),
+            _ => None,
+        }
+    }
+
     /// An expression that builds the key from references that `value` gives.
     pub fn build(&self, value: impl Fn(&Field<'_>) -> Tokens) -> Tokens {
         let statements = self.pieces.iter().enumerate().map(|(place, piece)| match piece {

@@ -145,6 +145,13 @@ impl<T> Stored<T> {
         &self.key
     }
 
+    /// The same entity under the key by which its type knows it.
+    #[must_use]
+    pub(crate) fn with_key(mut self, key: EntityKey) -> Self {
+        self.key = key;
+        self
+    }
+
     /// The properties as they were read.
     pub fn original(&self) -> Source<'_> {
         Source::packed(&self.key, &self.original)

@@ -71,6 +71,9 @@ pub enum KeyError {
     /// A number has more digits than its template says.
     #[error("number does not fit its width (width={0})")]
     Width(usize),
+    /// A struct of serde has no text named `PartitionKey` or `RowKey`.
+    #[error("entity has no PartitionKey or no RowKey")]
+    Missing,
     /// The service accepts at most 512 UTF-16 units.
     #[error("key is longer than 512 UTF-16 units")]
     TooLong,

@@ -71,6 +71,13 @@ impl<'a> Source<'a> {
         self
     }
 
+    /// The same entity under another PartitionKey.
+    #[must_use]
+    pub(crate) fn with_partition(mut self, partition: &'a str) -> Self {
+        self.partition = partition;
+        self
+    }
+
     /// The PartitionKey.
     ///
     /// ```
