@@ -27,6 +27,11 @@ struct ReadBack {
 }
 
 impl TableClient {
+    /// Reads one entity, pending or not.
+    pub(crate) async fn fetch(&self, key: &tavola_model::EntityKey) -> Result<Option<RawEntity>> {
+        self.fetch_dated(key, &[], None).await.map(|(found, _)| found)
+    }
+
     /// Reads one entity, with the time at which the service answered.
     async fn fetch_dated(
         &self,

@@ -297,11 +297,19 @@ pub(crate) fn stored<R>(
     if fetched.get(PENDING).is_some() {
         return Ok(None);
     }
+    stored_or_pending(fetched, read).map(Some)
+}
+
+/// An entity of an answer, whatever it is.
+pub(crate) fn stored_or_pending<R>(
+    fetched: &FetchedEntity<'_>,
+    read: impl Fn(&Source<'_>) -> Result<R, MapError>,
+) -> Result<Stored<R>> {
     let value = read(&Source::fetched(fetched))?;
     let broken = || Error::Unreadable("an entity breaks the rules of the data model".to_owned());
     let raw = RawEntity::read(fetched).ok_or_else(broken)?;
     let timestamp = fetched.timestamp;
-    Ok(Some(Stored::new(value, raw.etag, timestamp, EntityKey::from(&raw.key), raw.properties)))
+    Ok(Stored::new(value, raw.etag, timestamp, EntityKey::from(&raw.key), raw.properties))
 }
 
 /// An entity that was just written.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tavola_model::{PAGE_ITEMS_MAX, StorageService};
 use tavola_protocol::table::{self, EntitiesQuery, EntityContinuation, FetchedEntity};
 
-use crate::entities::stored;
+use crate::entities::{stored, stored_or_pending};
 use crate::entity::{Entity, Readable, Stored};
 use crate::error::{Error, Result};
 use crate::filter::{Columns, Filter};
@@ -141,6 +141,14 @@ impl<R: Readable> Query<R> {
     }
 }
 
+impl<R: Readable> Query<R> {
+    /// With entities that are not active yet.
+    pub(crate) fn with_pending(mut self) -> Self {
+        self.reader = Arc::new(|fetched| stored_or_pending(fetched, R::read).map(Some));
+        self
+    }
+}
+
 impl<E: Entity> Query<E> {
     /// Only these properties, as a typed tuple: less is sent, and what is not asked for cannot be mistaken for a default.
     ///
@@ -242,6 +250,11 @@ impl<R, O: Send + 'static> Query<R, O> {
     #[must_use]
     pub fn page_size(mut self, count: usize) -> Self {
         self.page_size = Some(count.clamp(1, PAGE_ITEMS_MAX));
+        self
+    }
+
+    pub(crate) fn with_place(mut self, place: In) -> Self {
+        self.place = place;
         self
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
+use futures_util::future::{Either, select};
 
 use crate::transport::{Transport, TransportError};
 
@@ -74,6 +75,7 @@ pub struct FaultTransport<T> {
     late: Duration,
     arriving: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     stop_at: AtomicU64,
+    stopped: tokio::sync::Notify,
     sent: AtomicU64,
 }
 
@@ -87,6 +89,7 @@ impl<T: Transport> FaultTransport<T> {
             late: Duration::from_millis(20),
             arriving: Mutex::default(),
             stop_at: AtomicU64::new(u64::MAX),
+            stopped: tokio::sync::Notify::new(),
             sent: AtomicU64::new(0),
         }
     }
@@ -136,6 +139,31 @@ impl<T: Transport> FaultTransport<T> {
         self.stop_at.store(number, Ordering::SeqCst);
     }
 
+    /// Runs work as a process that is killed at request number `number`: `None` if it was, what it gave if it made fewer
+    /// requests.
+    ///
+    /// ```no_run
+    /// # async fn example(faults: &tavola_client::testing::FaultTransport<tavola_client::HyperTransport>, table: tavola_client::TableClient) {
+    /// for number in 1.. {
+    ///     let killed = faults.kill_at(number, table.delete_if_there(("p", "r"), None)).await;
+    ///     // …settle and verify…
+    ///     if killed.is_some() {
+    ///         break;
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn kill_at<W: Future>(&self, number: u64, work: W) -> Option<W::Output> {
+        self.stop_at(number);
+        let (work, stopped) = (std::pin::pin!(work), std::pin::pin!(self.stopped.notified()));
+        let ended = match select(work, stopped).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(_) => None,
+        };
+        self.go_on();
+        ended
+    }
+
     /// Ends [`stop_at`](Self::stop_at) and counts from zero again.
     pub fn go_on(&self) {
         self.sent.store(0, Ordering::SeqCst);
@@ -175,6 +203,7 @@ impl<T: Transport> Transport for FaultTransport<T> {
     ) -> BoxFuture<'_, Result<http::Response<Bytes>, TransportError>> {
         let number = self.sent.fetch_add(1, Ordering::SeqCst) + 1;
         if number >= self.stop_at.load(Ordering::SeqCst) {
+            self.stopped.notify_one();
             return Box::pin(std::future::pending());
         }
         let lost = || Err(TransportError::AnswerLost("lost on purpose".to_owned()));

@@ -1,4 +1,6 @@
 //! The client against the real server.
 
+mod indexes;
 mod lost_answers;
+mod reading;
 mod support;

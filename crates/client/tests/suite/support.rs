@@ -11,7 +11,7 @@ pub type Faults = Arc<FaultTransport<HyperTransport>>;
 
 /// A server of its own, an account that reaches it plainly, and one that reaches it through faults.
 pub struct Bench {
-    _server: TestServer,
+    server: TestServer,
     pub plain: Account,
     pub faulty: Account,
     pub faults: Faults,
@@ -27,7 +27,11 @@ impl Bench {
         let plain = Account::from_connection_string(&server.connection_string()).unwrap();
         let faults = Arc::new(faults);
         let faulty = plain.clone().with_transport(faults.clone()).with_retry(quick());
-        Self { _server: server, plain, faulty, faults }
+        Self { server, plain, faulty, faults }
+    }
+
+    pub fn table_endpoint(&self) -> String {
+        self.server.table_endpoint().to_owned()
     }
 }
 
