@@ -1,0 +1,4 @@
+//! The client against the real server.
+
+mod lost_answers;
+mod support;
