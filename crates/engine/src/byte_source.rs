@@ -33,3 +33,32 @@ pub enum SourceError {
     #[error("the bytes end early")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
+
+/// A stream of pieces that are in memory already.
+#[derive(Debug, Default)]
+pub struct BytesSource {
+    pieces: std::collections::VecDeque<Bytes>,
+}
+
+impl BytesSource {
+    /// Gives these bytes, cut into pieces where they are longer than one.
+    pub fn new(bytes: impl IntoIterator<Item = Bytes>) -> Self {
+        let mut pieces = std::collections::VecDeque::new();
+        for mut bytes in bytes {
+            while bytes.len() > PIECE_BYTES_MAX {
+                pieces.push_back(bytes.split_to(PIECE_BYTES_MAX));
+            }
+            if !bytes.is_empty() {
+                pieces.push_back(bytes);
+            }
+        }
+        Self { pieces }
+    }
+}
+
+#[async_trait]
+impl ByteSource for BytesSource {
+    async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
+        Ok(self.pieces.pop_front())
+    }
+}

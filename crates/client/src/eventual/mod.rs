@@ -3,6 +3,7 @@
 //! Steps in several partitions, tables or services cannot be atomic. They can be certain: the work is written down as
 //! one message, and a message that nobody deleted comes back. So every step runs at least once, whatever dies.
 
+mod guarded;
 mod settle;
 mod worker;
 
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use guarded::Guard;
 pub(crate) use settle::{Derived, Intent, Rules, Target, settle};
 pub use worker::{After, Settler, Worked, Worker, WorkerSettings};
 
