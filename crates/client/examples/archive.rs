@@ -28,6 +28,7 @@ impl EventualTransaction for SayGoodbye {
     }
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let (current, archive) = (account.table("CurrentEmployees"), account.table("ArchivedEmployees"));
     let letters = account.table("Letters");

@@ -23,6 +23,7 @@ struct Department {
     manager: Option<Link<Employee>>,
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let (employees, departments) = (account.table("Staff"), account.table("DepartmentList"));
     employees.create().await?;

@@ -41,10 +41,12 @@ impl Embeds<Employee> for Department {
     }
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("Departments");
     table.create().await?;
-    let sales = Department { name: "Sales".into(), employee_count: 0, manager_name: None, manager_email: None };
+    let sales =
+        Department { name: "Sales".into(), employee_count: 0, manager_name: None, manager_email: None };
     table.insert(&sales, None).await?;
 
     // The employee and the count change together.
@@ -56,7 +58,8 @@ pub async fn run(account: Account) -> Result<()> {
         manager.email = Some("ann@contoso.com".into());
         table.save_embedded::<Department, _>(&mut manager).await?;
     }
-    let read = table.get::<Department>(("Sales", "Department"), None).await?.map(|department| department.value);
+    let read =
+        table.get::<Department>(("Sales", "Department"), None).await?.map(|department| department.value);
     assert_eq!(
         read,
         Some(Department {

@@ -16,7 +16,12 @@ enum Grade {
 }
 
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "{department}", row = "empid_{id:06}", rename_all = "PascalCase", entity_type = "Employee")]
+#[entity(
+    partition = "{department}",
+    row = "empid_{id:06}",
+    rename_all = "PascalCase",
+    entity_type = "Employee"
+)]
 struct Employee {
     department: String,
     id: u32,
@@ -45,6 +50,7 @@ fn employee(id: u32, last_name: &str, age: i32) -> Employee {
     }
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("Employees");
     table.create().await?;
@@ -111,7 +117,7 @@ pub async fn run(account: Account) -> Result<()> {
     let many = stream::iter((1000..1300).map(|id| employee(id, "Many", 30)));
     let report = table.bulk_upsert(many, None).await?;
     println!("{} written by {} requests", report.written, report.requests);
-    let all: Vec<_> = table.scan_parallel::<DynamicEntity>(In::whole_table(), 4, None).collect().await;
+    let all: Vec<_> = table.scan_parallel::<DynamicEntity>(In::whole_table(), 4).collect().await;
     assert_eq!(all.len(), 305);
     Ok(())
 }

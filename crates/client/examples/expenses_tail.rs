@@ -14,6 +14,7 @@ struct Expense {
     receipt: Option<Guid>,
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("Expenses");
     table.create().await?;

@@ -5,7 +5,12 @@ mod support;
 use tavola_client::{Account, DynamicEntity, Entity, EntitySet, In, Result};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "{department}", row = "empid_{id:06}", rename_all = "PascalCase", entity_type = "Employee")]
+#[entity(
+    partition = "{department}",
+    row = "empid_{id:06}",
+    rename_all = "PascalCase",
+    entity_type = "Employee"
+)]
 struct Employee {
     department: String,
     id: u32,
@@ -48,6 +53,7 @@ enum Row {
     Other(DynamicEntity),
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("Company");
     table.create().await?;
@@ -71,12 +77,19 @@ pub async fn run(account: Account) -> Result<()> {
             Row::Employee(employee) => println!("employee {}", employee.last_name),
             Row::Department(department) => println!("{} people", department.employee_count),
             Row::OldReview(review) => println!("{}: {}", review.year, review.rating),
-            Row::Review(review) => println!("{}: {} {:?}", review.year, review.manager_rating, review.peer_rating),
+            Row::Review(review) => {
+                println!("{}: {} {:?}", review.year, review.manager_rating, review.peer_rating)
+            }
             Row::Other(bag) => println!("{:?}", bag.get("Text")),
         }
     }
-    let read: Vec<Row> =
-        table.query::<Row>(In::partition("Sales")).collect().await?.into_iter().map(|row| row.value).collect();
+    let read: Vec<Row> = table
+        .query::<Row>(In::partition("Sales"))
+        .collect()
+        .await?
+        .into_iter()
+        .map(|row| row.value)
+        .collect();
     assert_eq!(read, rows);
     Ok(())
 }

@@ -17,13 +17,16 @@ struct Employee {
     badge: Option<String>,
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let intents = Intents::new(account.queue("badge-intents"));
     intents.create().await?;
-    let employees = IndexedTable::<Employee>::with_intents(account.table("EmployeesByBadge"), intents.clone());
+    let employees =
+        IndexedTable::<Employee>::with_intents(account.table("EmployeesByBadge"), intents.clone());
     employees.create().await?;
 
-    let don = Employee { department: "Sales".into(), id: 223, last_name: "Hall".into(), badge: Some("b7".into()) };
+    let don =
+        Employee { department: "Sales".into(), id: 223, last_name: "Hall".into(), badge: Some("b7".into()) };
     let mut stored = employees.insert(&don, Settle::Wait).await?;
     let found = employees.find(Employee::by_badge("b7")).await?;
     assert_eq!(found.map(|employee| employee.id), Some(223));
@@ -31,7 +34,8 @@ pub async fn run(account: Account) -> Result<()> {
     assert!(by_name.is_some());
 
     // Nobody else can have the badge, in whichever department.
-    let ann = Employee { department: "Marketing".into(), id: 9, last_name: "Ash".into(), badge: Some("b7".into()) };
+    let ann =
+        Employee { department: "Marketing".into(), id: 9, last_name: "Ash".into(), badge: Some("b7".into()) };
     let taken = employees.insert(&ann, Settle::Wait).await;
     assert!(matches!(taken, Err(Error::Taken { index: Some("by_badge") })));
 

@@ -16,6 +16,7 @@ struct Employee {
     email: Option<String>,
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let employees = IndexedTable::<Employee>::new(account.table("EmployeesByEmail"));
     employees.create().await?;

@@ -21,6 +21,7 @@ fn employee(id: u32, last_name: &str) -> Employee {
     Employee { department: "Sales".into(), id, last_name: last_name.into() }
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let intents = Intents::new(account.queue("name-intents"));
     intents.create().await?;

@@ -24,6 +24,7 @@ fn day(day: u32) -> DateTime {
     DateTime::from_parts((2026, 11, day), (8, 0, 0), 0).unwrap_or(DateTime::MIN)
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let logins = PeriodTables::<Login>::new(account, "Logins", Period::Day)?;
     for id in 10..15 {

@@ -5,6 +5,7 @@ mod support;
 use tavola_client::patterns::series::Series;
 use tavola_client::{Account, Result};
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("MessageCounts");
     table.create().await?;

@@ -13,6 +13,7 @@ struct Summary {
     text: String,
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("Messages");
     table.create().await?;

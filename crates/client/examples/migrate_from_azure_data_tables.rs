@@ -37,6 +37,7 @@ struct Person {
     born: DateTime,
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("People");
     table.create().await?;

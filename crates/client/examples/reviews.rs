@@ -13,6 +13,7 @@ struct Review {
     manager_rating: i32,
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("Reviews");
     table.create().await?;

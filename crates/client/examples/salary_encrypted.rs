@@ -15,6 +15,7 @@ struct Employee {
     salary: Option<i64>,
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("Salaries");
     table.create().await?;
@@ -22,7 +23,10 @@ pub async fn run(account: Account) -> Result<()> {
     let ann = Employee { department: "Sales".into(), id: 1, name: "Ann".into(), salary: Some(5000) };
     employees.insert(&ann).await?;
     let stored = table.get::<DynamicEntity>(("Sales", "empid_000001"), None).await?;
-    assert_eq!(stored.and_then(|raw| raw.get("Salary").map(|salary| salary.edm_type())), Some(EdmType::Binary));
+    assert_eq!(
+        stored.and_then(|raw| raw.get("Salary").map(|salary| salary.edm_type())),
+        Some(EdmType::Binary)
+    );
 
     if let Some(mut opened) = employees.get(("Sales", "empid_000001")).await? {
         opened.salary = Some(5500);

@@ -13,6 +13,7 @@ struct Event {
     text: String,
 }
 
+/// The example, on any account.
 pub async fn run(account: Account) -> Result<()> {
     let table = account.table("Events");
     table.create().await?;
