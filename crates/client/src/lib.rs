@@ -7,6 +7,8 @@ mod apply;
 mod bulk;
 mod dynamic;
 pub mod edm;
+#[cfg(feature = "encryption")]
+pub mod encrypt;
 mod entities;
 pub mod entity;
 mod error;
