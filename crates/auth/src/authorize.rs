@@ -45,6 +45,7 @@ impl Permitted {
     pub fn unchecked_for_test(account: AccountName, command: Command, key_limit: Option<KeyLimit>) -> Self {
         let service = match command {
             Command::Queue(_) => StorageService::Queue,
+            Command::Blob(_) => StorageService::Blob,
             Command::Account(_) | Command::Table(_) => StorageService::Table,
         };
         Self { account, service, command, key_limit }

@@ -24,9 +24,10 @@ pub fn encode(
     let (mut response, sender) = match result {
         Ok(outcome) => {
             let response = match outcome {
-                Outcome::Account(outcome) => account::encode(service, outcome),
+                Outcome::Account(outcome) => account::encode(service, &reply.version, outcome),
                 Outcome::Table(outcome) => table::encode_outcome(reply, form, outcome, now, ids),
                 Outcome::Queue(outcome) => queue::encode_outcome(reply, outcome),
+                Outcome::Blob(_) => Response::empty(http::StatusCode::NOT_IMPLEMENTED),
             };
             (response, Sender::Service(server(service)))
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tavola_auth::KeyLimit;
 use tavola_model::{
-    AccountCommand, AccountName, AccountOutcome, Command, Outcome, ServiceStats, StorageService,
+    AccountCommand, AccountName, AccountOutcome, Command, ErrorCode, Outcome, ServiceStats, StorageService,
 };
 
 use crate::catalog::to_its_end;
@@ -29,6 +29,7 @@ impl Service {
                 self.tables.execute(account, command, limit, room).await.map(Outcome::Table)
             }
             Command::Queue(command) => self.queues.execute(account, command).await.map(Outcome::Queue),
+            Command::Blob(_) => Err(ErrorCode::NotImplemented.into()),
         }
     }
 

@@ -54,6 +54,7 @@ impl<'a> Need<'a> {
             Command::Account(command) => Self::of_account(command),
             Command::Table(command) => table::need(command),
             Command::Queue(command) => queue::need(command),
+            Command::Blob(_) => Self::owner_alone(ErrorCode::AuthorizationFailure),
         };
         if command.writes() && matches!(need.bearer, Bearer::Needs(_)) {
             need.bearer = Bearer::Needs(Access::Write);

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use tavola_model::{
     Command, ErrorCode, GetMessages, ListQueues, MESSAGE_BYTES_MAX, MESSAGE_HIDDEN_SECONDS_DEFAULT,
     MESSAGE_HIDDEN_SECONDS_MAX, MESSAGES_MAX, MessageId, MessageRef, Metadata, PeekMessages, PutMessage,
-    QUEUES_PAGE_MAX, Query, QueueCommand, QueueName, ServiceError, UpdateMessage,
+    QUEUES_PAGE_MAX, Query, QueueCommand, QueueName, ServiceError, StorageService, UpdateMessage,
 };
 
 use super::options::{invalid_value, life_seconds, number, pop_receipt, put_hidden_seconds, required_number};
@@ -35,7 +35,8 @@ pub fn decode(route: QueueRoute, request: &QueueRequest<'_>) -> Result<Command, 
     let query = request.query;
     let command = match route {
         QueueRoute::Account(route) => {
-            return account::decode(route, request.headers, request.body).map(Command::Account);
+            return account::decode(StorageService::Queue, route, request.headers, request.body)
+                .map(Command::Account);
         }
         QueueRoute::ListQueues => QueueCommand::ListQueues(list_queues(query)?),
         QueueRoute::CreateQueue(queue) => QueueCommand::CreateQueue(queue, metadata(request)?),

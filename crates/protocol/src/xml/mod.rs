@@ -3,6 +3,7 @@
 //! services answer leniently (`read_`).
 
 mod acl;
+mod blob_properties;
 mod document;
 mod service_properties;
 
