@@ -1,4 +1,4 @@
-//! The catalog: which tables and queues an account has, and where their contents are.
+//! The catalog: which tables, queues and containers an account has, and where their contents are.
 //!
 //! It is one space of the store with a partition per account. A row key is a letter for the kind of record and the
 //! name as names compare. Everything here is written once for all kinds of resources: finding, creating, deleting,
@@ -21,16 +21,16 @@ use tavola_model::{AccountName, Clock, RandomSource};
 
 pub(crate) use cache::Cache;
 pub(crate) use changes::{Created, to_its_end};
-pub(crate) use resource::{Resource, ResourceKind};
+pub(crate) use resource::{ContainerState, Resource, ResourceKind};
 
 use crate::failure::Failure;
 use crate::service::ServiceSettings;
 use resource::Undecodable;
 
-/// Tables and queues remembered at most (ours).
+/// Tables, queues and containers remembered at most (ours).
 const REMEMBERED_MAX: usize = 100_000;
 
-/// The tables and queues of all accounts.
+/// The tables, queues and containers of all accounts.
 pub(crate) struct Catalog {
     engine: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
