@@ -17,6 +17,8 @@
 //! 8. *findable*: `visit` shows every durable content with its owner, space by space, the oldest of a space first.
 //! 9. *unknown is not failed*: if a content may or may not be kept, the error is `OutcomeUnknown`; every other error of a
 //!    write means that nothing was kept, and of a drop that it may be tried again.
+//! 10. *loaded*: what a `load` brings is kept under the id that it has, as durably as by a put; loading the same again
+//!     changes nothing.
 
 use std::fmt;
 use std::ops::{ControlFlow, Range};
@@ -64,7 +66,7 @@ pub trait ContentStore: Send + Sync + 'static {
     }
 
     /// Drops contents of a space, durably. One that is not there is passed over.
-    async fn drop(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError>;
+    async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError>;
 
     /// Drops every content of a space that is durable now. A put that ends later may leave one; `visit` shows it.
     async fn drop_space(&self, space: SpaceId) -> Result<(), ContentError>;

@@ -56,27 +56,21 @@ impl FaultSettings {
 pub struct FaultEngine {
     inner: Arc<dyn Engine>,
     settings: FaultSettings,
-    chance: Mutex<u64>,
+    chance: Chance,
 }
 
 impl FaultEngine {
     /// Wraps an engine.
     pub fn new(inner: Arc<dyn Engine>, settings: FaultSettings) -> Self {
-        Self { inner, settings, chance: Mutex::new(settings.seed) }
+        Self { inner, settings, chance: Chance::new(settings.seed) }
     }
 
     fn happens(&self, thousandths: u16) -> bool {
-        self.draw() % 1000 < u64::from(thousandths)
+        self.chance.happens(thousandths)
     }
 
-    /// SplitMix64.
     fn draw(&self) -> u64 {
-        let mut state = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = *state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^ (bits >> 31)
+        self.chance.draw()
     }
 
     async fn delay(&self) {
@@ -215,4 +209,28 @@ impl Drop for FaultEngine {
 
 fn unknown() -> EngineError {
     EngineError::OutcomeUnknown { cause: "injected fault".into() }
+}
+
+/// Chance from a seed, for any number of tasks.
+pub(crate) struct Chance(Mutex<u64>);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Mutex::new(seed))
+    }
+
+    /// Whether something happens that happens so many times in a thousand.
+    pub(crate) fn happens(&self, thousandths: u16) -> bool {
+        self.draw() % 1000 < u64::from(thousandths)
+    }
+
+    /// SplitMix64.
+    pub(crate) fn draw(&self) -> u64 {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = *state;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
 }

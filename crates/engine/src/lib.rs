@@ -13,6 +13,7 @@ mod content;
 mod engine;
 mod error;
 mod fault;
+mod fault_contents;
 mod memory;
 mod memory_contents;
 mod pieces;
@@ -27,6 +28,7 @@ pub use content::{
 pub use engine::{Change, Decide, Decision, Engine, LoadedRow, ScannedRow, StoredRow, Transacted, Visit};
 pub use error::{Cause, EngineError};
 pub use fault::{FaultEngine, FaultSettings};
+pub use fault_contents::{ContentFaultSettings, FaultContents};
 pub use memory::MemoryEngine;
 pub use memory_contents::MemoryContents;
 pub use pieces::Pieces;

@@ -52,7 +52,8 @@ impl MemoryContents {
         let mut regrouped = Pieces::new(source, size);
         let mut pieces = Vec::new();
         while let Some(piece) = regrouped.next().await? {
-            pieces.push(piece);
+            // A copy, because a piece may be a part of something larger that its source wants back.
+            pieces.push(Bytes::copy_from_slice(&piece));
         }
         let content = Content { id, length: regrouped.taken() };
         let found = FoundContent { content, owner: owner.clone() };
@@ -108,7 +109,7 @@ impl ContentStore for MemoryContents {
         Ok(Box::new(BytesSource::new(wanted)))
     }
 
-    async fn drop(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError> {
+    async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError> {
         let mut kept = self.lock();
         for id in contents {
             kept.remove(&ContentCursor { space, id: *id });

@@ -6,6 +6,7 @@
 
 mod atomic;
 mod client;
+pub mod content;
 mod dropped;
 mod durable;
 mod isolated;
@@ -74,7 +75,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Runs the whole suite. It makes its own runtime, so it is called from a plain test.
+/// Runs the whole suite for rows; that for contents is [`content::run`]. It makes its own runtime, so it is called from a plain test.
 pub fn run(harness: &dyn Harness) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
