@@ -71,7 +71,7 @@ impl Blobs {
             let done = blobs.stage_data(&place, &id, lease, unnamed.data()).await;
             settle([unnamed], &done);
             if let Some(overwritten) = done?.as_ref().and_then(Data::content)
-                && let Err(error) = blobs.contents.drop(place.space, &[overwritten]).await
+                && let Err(error) = blobs.drop_contents(place.space, &[overwritten]).await
             {
                 tracing::debug!(%error, "an overwritten block is left to the walker");
             }

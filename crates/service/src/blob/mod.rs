@@ -39,16 +39,18 @@ use tavola_model::{Clock, RandomSource};
 use crate::catalog::Catalog;
 use crate::properties::PropertiesStore;
 
+pub use walker::Walked;
+
 /// The containers and blobs of all accounts.
 pub(crate) struct Blobs {
-    engine: Arc<dyn Engine>,
-    contents: Arc<dyn ContentStore>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn RandomSource>,
-    catalog: Arc<Catalog>,
-    properties: Arc<PropertiesStore>,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) contents: Arc<dyn ContentStore>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn RandomSource>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) properties: Arc<PropertiesStore>,
     /// For how long after its deletion the name of a container is held back.
-    delete_delay: Duration,
+    pub(crate) delete_delay: Duration,
     /// Keep a version of what a write replaces.
-    versions: bool,
+    pub(crate) versions: bool,
 }

@@ -195,7 +195,7 @@ impl Blobs {
                             return Ok(());
                         }
                     }
-                    Ok::<(), Failure>(blobs.contents.drop(place.space, &[content]).await?)
+                    blobs.drop_contents(place.space, &[content]).await
                 };
                 if let Err(error) = done.await {
                     tracing::debug!(%error, "overwritten pages are left to the walker");
@@ -237,10 +237,11 @@ impl Blobs {
                 let mut first = from;
                 for (data, pages) in found.runs((from - start) / PAGE_BYTES..(to - start).div_ceil(PAGE_BYTES)) {
                     let last = first + pages * PAGE_BYTES - 1;
+                    let is_full = ranges.len() >= max;
                     match (data, ranges.last_mut()) {
                         (None, _) => {}
                         (Some(_), Some(range)) if range.last + 1 == first => range.last = last,
-                        (Some(_), _) if ranges.len() >= max => {
+                        (Some(_), _) if is_full => {
                             next = Some(first);
                             break 'steps;
                         }

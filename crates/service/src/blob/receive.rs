@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use tavola_engine::{ByteSource, BytesSource, ContentSize, ContentStore, Owner, SourceError, SpaceId};
+use tavola_engine::{ByteSource, ContentSize, ContentStore, Owner, SourceError, SpaceId};
 use tavola_model::TransferSums;
 
 use super::Blobs;
@@ -39,7 +39,7 @@ impl Drop for Unnamed {
         // Without a runtime the process is ending; the walker finds the content.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            if let Err(error) = contents.drop(space, &[content.id]).await {
+            if let Err(error) = contents.drop_contents(space, &[content.id]).await {
                 tracing::debug!(%error, "a content that nothing names is left to the walker");
             }
         });
@@ -77,13 +77,6 @@ impl Blobs {
         let sums = summed.finish().await.map_err(Failure::of_source)?;
         sums.check(announced)?;
         Ok((self.unnamed(place, Data::Inline(first)), sums))
-    }
-
-    /// The same for bytes that are there.
-    pub async fn receive_bytes(&self, place: &Place, bytes: Bytes) -> Result<Unnamed, Failure> {
-        let size = ContentSize::Exactly(bytes.len() as u64);
-        let mut source = BytesSource::new([bytes]);
-        Ok(self.receive(place, &mut source, size, &TransferSums::default(), false).await?.0)
     }
 
     async fn receive_content(

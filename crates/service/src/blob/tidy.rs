@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tavola_engine::{Change, ContentId};
+use tavola_engine::{Change, ContentId, SpaceId};
 use tavola_model::BlobTags;
 
 use super::Blobs;
@@ -66,6 +66,11 @@ impl Blobs {
         });
     }
 
+    /// Drops contents that no row names.
+    pub async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), Failure> {
+        Ok(self.contents.drop_contents(space, contents).await?)
+    }
+
     async fn clean(&self, place: &Place, superseded: &Superseded, tags_now: &BlobTags) -> Result<(), Failure> {
         let Some(old) = &superseded.record else { return self.tidy(place, &[]).await };
         self.unindex_tags(place, &old.tags, tags_now).await?;
@@ -75,7 +80,7 @@ impl Blobs {
         };
         let may_be_named = superseded.had_stage || superseded.is_kept || old.is_shared;
         match content {
-            Some(content) if !may_be_named => Ok(self.contents.drop(place.space, &[content]).await?),
+            Some(content) if !may_be_named => self.drop_contents(place.space, &[content]).await,
             None if !may_be_named && matches!(old.body, Body::Data(_)) => Ok(()),
             content => self.tidy(place, content.as_slice()).await,
         }
@@ -96,7 +101,7 @@ impl Blobs {
         }
         let dead: Vec<ContentId> = named.dead.difference(&named.alive).copied().collect();
         if !dead.is_empty() {
-            self.contents.drop(place.space, &dead).await?;
+            self.drop_contents(place.space, &dead).await?;
         }
         Ok(())
     }

@@ -83,7 +83,7 @@ impl Blobs {
                 }
             };
             if !unnamed.is_empty() {
-                self.contents.drop(space, &unnamed).await?;
+                self.drop_contents(space, &unnamed).await?;
                 dropped += unnamed.len() as u64;
             }
         }

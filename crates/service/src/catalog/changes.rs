@@ -265,11 +265,19 @@ impl Catalog {
     /// Drops a space that no row names, and says whether that is done. If not, the rows take up room until the next
     /// start, no more.
     async fn drop_space(&self, space: SpaceId) -> bool {
-        let dropped = self.engine.drop_space(space).await;
+        let dropped = self.drop_space_with_contents(space).await;
         if let Err(error) = &dropped {
             tracing::warn!(%space, %error, "space is left for the next start to drop");
         }
         dropped.is_ok()
+    }
+
+    /// Drops the contents of a space, then the space: as long as it is there, whoever starts anew finds it.
+    pub(super) async fn drop_space_with_contents(&self, space: SpaceId) -> Result<(), Failure> {
+        if let Some(contents) = self.contents.get() {
+            contents.drop_space(space).await?;
+        }
+        Ok(self.engine.drop_space(space).await?)
     }
 }
 

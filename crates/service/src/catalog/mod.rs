@@ -13,10 +13,10 @@ mod reclaim;
 mod resource;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use quick_cache::Equivalent;
-use tavola_engine::{Engine, Position, ScanRange, ScannedRow, SpaceId};
+use tavola_engine::{ContentStore, Engine, Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{AccountName, Clock, RandomSource};
 
 pub(crate) use cache::Cache;
@@ -37,6 +37,8 @@ pub(crate) struct Catalog {
     random: Arc<dyn RandomSource>,
     settings: ServiceSettings,
     cache: Cache<CacheKey, Resource>,
+    /// Where the contents of containers are, if there are any.
+    contents: OnceLock<Arc<dyn ContentStore>>,
 }
 
 /// What has become of a resource that has a row.
@@ -56,7 +58,28 @@ impl Catalog {
         settings: ServiceSettings,
     ) -> Self {
         let cache = Cache::new(REMEMBERED_MAX, settings.catalog_cache, settings.catalog_lease);
-        Self { engine, clock, random, settings, cache }
+        Self { engine, clock, random, settings, cache, contents: OnceLock::new() }
+    }
+
+    /// Says where contents are: they are dropped with the space of their container.
+    pub fn set_contents(&self, contents: Arc<dyn ContentStore>) {
+        // A second store would be the same one.
+        let _ = self.contents.set(contents);
+    }
+
+    /// The store of rows.
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        self.engine.clone()
+    }
+
+    /// The source of fresh ids.
+    pub fn random(&self) -> Arc<dyn RandomSource> {
+        self.random.clone()
+    }
+
+    /// How the service behaves where there is a choice.
+    pub fn settings(&self) -> &ServiceSettings {
+        &self.settings
     }
 
     /// The resource of this name, or that there is none.
