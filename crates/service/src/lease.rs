@@ -162,8 +162,7 @@ impl Lease {
     pub fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let id = LeaseId(Guid(reader.array()?));
         let [seconds, tag]: [u8; 2] = reader.array()?;
-        let duration =
-            if seconds == 0 { LeaseDuration::Infinite } else { LeaseDuration::Seconds(seconds) };
+        let duration = if seconds == 0 { LeaseDuration::Infinite } else { LeaseDuration::Seconds(seconds) };
         let until = reader.time()?;
         let phase = match tag {
             0 => Phase::Held(until),
@@ -200,8 +199,7 @@ fn acquire(
 }
 
 fn renew(lease: Option<&Lease>, id: LeaseId, now: DateTime) -> Result<Lease, ErrorCode> {
-    let lease =
-        lease.filter(|lease| lease.id == id).ok_or(ErrorCode::LeaseIdMismatchWithLeaseOperation)?;
+    let lease = lease.filter(|lease| lease.id == id).ok_or(ErrorCode::LeaseIdMismatchWithLeaseOperation)?;
     match Lease::state(Some(lease), now) {
         // A write since it expired would have removed it.
         LeaseState::Leased | LeaseState::Expired => Ok(Lease::held(id, lease.duration, now)),
@@ -211,15 +209,9 @@ fn renew(lease: Option<&Lease>, id: LeaseId, now: DateTime) -> Result<Lease, Err
     }
 }
 
-fn change(
-    lease: Option<&Lease>,
-    id: LeaseId,
-    proposed: LeaseId,
-    now: DateTime,
-) -> Result<Lease, ErrorCode> {
+fn change(lease: Option<&Lease>, id: LeaseId, proposed: LeaseId, now: DateTime) -> Result<Lease, ErrorCode> {
     let state = Lease::state(lease, now);
-    let lease =
-        lease.filter(|_| state.is_locked()).ok_or(ErrorCode::LeaseNotPresentWithLeaseOperation)?;
+    let lease = lease.filter(|_| state.is_locked()).ok_or(ErrorCode::LeaseNotPresentWithLeaseOperation)?;
     // Whoever asks a second time, because the first answer was lost, gives the former id.
     if lease.id != id && lease.id != proposed {
         return Err(ErrorCode::LeaseIdMismatchWithLeaseOperation);
@@ -313,12 +305,18 @@ mod tests {
             ["leased A", "leased A", "LeaseIsBreakingAndCannotBeAcquired", "leased A", "leased A"],
         );
         check(acquire(Some(B)), ["leased B", PRESENT, PRESENT, "leased B", "leased B"]);
-        check(LeaseAction::Break { period_seconds: Some(0) }, [NONE, "broken A", "broken A", "broken A", "broken A"]);
+        check(
+            LeaseAction::Break { period_seconds: Some(0) },
+            [NONE, "broken A", "broken A", "broken A", "broken A"],
+        );
         check(
             LeaseAction::Break { period_seconds: Some(5) },
             [NONE, "breaking A", "breaking A", "broken A", "broken A"],
         );
-        check(LeaseAction::Break { period_seconds: None }, [NONE, "breaking A", "breaking A", "broken A", "broken A"]);
+        check(
+            LeaseAction::Break { period_seconds: None },
+            [NONE, "breaking A", "breaking A", "broken A", "broken A"],
+        );
         let change = |id, proposed| LeaseAction::Change { id, proposed };
         check(change(A, B), [NONE, "leased B", "LeaseIsBreakingAndCannotBeChanged", NONE, NONE]);
         check(change(B, A), [NONE, "leased A", "LeaseIsBreakingAndCannotBeChanged", NONE, NONE]);
@@ -356,11 +354,14 @@ mod tests {
 
     #[test]
     fn a_break_never_makes_a_lease_longer_and_says_what_is_left() {
-        let left = |lease: Option<Lease>, period_seconds| {
-            match Lease::apply(lease.as_ref(), LeaseAction::Break { period_seconds }, FRESH, now()) {
-                Ok((_, LeaseDone::Broken { seconds_left })) => seconds_left,
-                other => panic!("{other:?}"),
-            }
+        let left = |lease: Option<Lease>, period_seconds| match Lease::apply(
+            lease.as_ref(),
+            LeaseAction::Break { period_seconds },
+            FRESH,
+            now(),
+        ) {
+            Ok((_, LeaseDone::Broken { seconds_left })) => seconds_left,
+            other => panic!("{other:?}"),
         };
         assert_eq!([Some(60), Some(5), None].map(|period| left(in_state("leased"), period)), [30, 5, 30]);
         assert_eq!([Some(60), Some(5), None].map(|period| left(in_state("breaking"), period)), [10, 5, 10]);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tavola_auth::Permitted;
 use tavola_engine::{ByteSource, ContentStore, Engine};
 use tavola_model::{
-    AccountName, Clock, ContainerName, CorsRule, Outcome, PublicAccess, QueueName, RandomSource, ServiceError, SignedIdentifier,
-    StorageService, TableName,
+    AccountName, Clock, ContainerName, CorsRule, Outcome, PublicAccess, QueueName, RandomSource,
+    ServiceError, SignedIdentifier, StorageService, TableName,
 };
 
 use crate::blob::{Blobs, Walked};

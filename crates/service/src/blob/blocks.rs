@@ -11,8 +11,8 @@ use bytes::Bytes;
 use tavola_engine::{ByteSource, BytesSource, Change, ContentSize};
 use tavola_model::{
     AccountName, BLOCK_BYTES_MAX, BlobConditions, BlobKind, BlobType, BlobWritten, BlockId, BlockList,
-    BlockListType, BlockPlace, BlockWritten, Changed, DateTime, ErrorCode, GetBlockList, LeaseId, ListedBlock,
-    PutBlock, PutBlockList, UNCOMMITTED_BLOCKS_MAX,
+    BlockListType, BlockPlace, BlockWritten, Changed, DateTime, ErrorCode, GetBlockList, LeaseId,
+    ListedBlock, PutBlock, PutBlockList, UNCOMMITTED_BLOCKS_MAX,
 };
 
 use super::Blobs;
@@ -111,9 +111,10 @@ impl Blobs {
                     if stage.id_length != id_length {
                         return Err(ErrorCode::InvalidBlobOrBlock.into());
                     }
-                    let old = rows[2].as_ref().map(|row| decode_data(&row.body)).map(|data| {
-                        data.ok_or_else(|| damaged(place.space))
-                    });
+                    let old = rows[2]
+                        .as_ref()
+                        .map(|row| decode_data(&row.body))
+                        .map(|data| data.ok_or_else(|| damaged(place.space)));
                     let old = old.transpose()?;
                     let count = stage.count + u64::from(old.is_none());
                     if count > UNCOMMITTED_BLOCKS_MAX {
@@ -203,7 +204,8 @@ impl Blobs {
             .map(|(at, pieces)| (pieces_row(generation, number(at)), encode_pieces(pieces).into()))
             .collect();
         let length = pieces.iter().map(|piece| piece.data.length()).sum();
-        let body = Body::Pieces { generation, rows: number(further.len()), count: number(pieces.len()), length };
+        let body =
+            Body::Pieces { generation, rows: number(further.len()), count: number(pieces.len()), length };
         (body, further)
     }
 

@@ -119,8 +119,9 @@ impl Cell {
     /// The same cell with other data in the place of each.
     pub fn map(&self, mut replace: impl FnMut(&Data) -> Data) -> Self {
         let fragments = self.fragments.iter();
-        let fragments =
-            fragments.map(|fragment| Fragment { data: replace(&fragment.data), ..fragment.clone() }).collect();
+        let fragments = fragments
+            .map(|fragment| Fragment { data: replace(&fragment.data), ..fragment.clone() })
+            .collect();
         Self { fragments }
     }
 

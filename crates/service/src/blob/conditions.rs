@@ -61,10 +61,7 @@ impl Unmet {
 }
 
 /// Checks versions and times against what is there, if anything is.
-pub(crate) fn check_version(
-    conditions: &VersionConditions,
-    changed: Option<DateTime>,
-) -> Result<(), Unmet> {
+pub(crate) fn check_version(conditions: &VersionConditions, changed: Option<DateTime>) -> Result<(), Unmet> {
     let VersionConditions { if_match, if_none_match, if_modified_since, if_unmodified_since } = conditions;
     let Some(changed) = changed else {
         // Nothing is of no version. Times are not compared.

@@ -18,7 +18,11 @@ use crate::lease::{Lease, Leased};
 
 impl Blobs {
     /// The container of this name, or `ContainerNotFound`.
-    pub async fn container(&self, account: &AccountName, name: &ContainerName) -> Result<Arc<Resource>, Failure> {
+    pub async fn container(
+        &self,
+        account: &AccountName,
+        name: &ContainerName,
+    ) -> Result<Arc<Resource>, Failure> {
         self.catalog.find_existing(account, ResourceKind::Container, name.as_str()).await
     }
 
@@ -31,12 +35,8 @@ impl Blobs {
         to_its_end(async move {
             let CreateContainer { container, metadata, public_access } = create;
             let name = container.as_str();
-            let state =
-                |now| Some(ContainerState { changed: now, access: public_access, lease: None });
-            match catalog
-                .create_with(&account, ResourceKind::Container, name, name, metadata, state)
-                .await?
-            {
+            let state = |now| Some(ContainerState { changed: now, access: public_access, lease: None });
+            match catalog.create_with(&account, ResourceKind::Container, name, name, metadata, state).await? {
                 Created::New => {}
                 Created::Existed(_) => return Err(ErrorCode::ContainerAlreadyExists.into()),
             }

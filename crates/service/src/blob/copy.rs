@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tavola_engine::{ContentError, ContentSize, Owner};
 use tavola_model::{
-    AbortCopy, AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobWritten, BlockAppended,
-    BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, ErrorCode, FromUrl, NewBlob,
-    PutBlobFromUrl, PutBlockFromUrl, ServiceError, TransferSums,
+    AbortCopy, AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobWritten,
+    BlockAppended, BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, ErrorCode, FromUrl,
+    NewBlob, PutBlobFromUrl, PutBlockFromUrl, ServiceError, TransferSums,
 };
 
 use super::Blobs;
@@ -49,7 +49,8 @@ impl Blobs {
         let total = record.body.length();
         let (kind, copied, sums) = if copy.is_sync {
             let announced = TransferSums { md5: copy.source_md5, crc64: None };
-            let (unnamed, sums) = self.copy_bytes(&source_place, &record, 0..total, &place, &announced).await?;
+            let (unnamed, sums) =
+                self.copy_bytes(&source_place, &record, 0..total, &place, &announced).await?;
             let body = Body::Data(unnamed.data());
             (BlobKind::Block, CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] }, Some(sums))
         } else {
@@ -69,7 +70,11 @@ impl Blobs {
             body: copied.body,
             new: NewBlob {
                 headers: record.headers.clone(),
-                metadata: if copy.metadata.is_empty() { record.metadata.clone() } else { copy.metadata.clone() },
+                metadata: if copy.metadata.is_empty() {
+                    record.metadata.clone()
+                } else {
+                    copy.metadata.clone()
+                },
                 tags: if copy.copies_tags { record.tags.clone() } else { copy.tags.clone() },
                 tier: copy.tier,
             },
@@ -193,11 +198,7 @@ impl Blobs {
     }
 
     /// Keeps the bytes that an address names.
-    async fn read_url(
-        &self,
-        from: &FromUrl,
-        owner: &Place,
-    ) -> Result<(Unnamed, Sums, Record), Failure> {
+    async fn read_url(&self, from: &FromUrl, owner: &Place) -> Result<(Unnamed, Sums, Record), Failure> {
         let (place, record) = self.find_source(&from.source).await.map_err(as_copied_url)?;
         check_source(&from.conditions, &record).map_err(Unmet::of_copied_url)?;
         if record.is_archived() {
@@ -301,7 +302,9 @@ fn as_copied_url(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(error) => {
             let text = match error.code {
-                ErrorCode::ContainerNotFound | ErrorCode::BlobNotFound => "The specified resource does not exist.",
+                ErrorCode::ContainerNotFound | ErrorCode::BlobNotFound => {
+                    "The specified resource does not exist."
+                }
                 _ => return Failure::Refused(error),
             };
             Failure::Refused(ServiceError::with_message(ErrorCode::CannotVerifyCopySource, text))

@@ -74,9 +74,7 @@ impl Blobs {
                 let (changed, done) = self.lease_container(account, lease).await?;
                 Outcome::ContainerLeased(changed, done)
             }
-            Command::ListBlobs(list) => {
-                Outcome::BlobsListed(Box::new(self.list_blobs(account, list).await?))
-            }
+            Command::ListBlobs(list) => Outcome::BlobsListed(Box::new(self.list_blobs(account, list).await?)),
 
             Command::PutBlob(put) => Outcome::BlobPut(self.put_blob(account, put, upload).await?),
             Command::PutBlobFromUrl(put) => {
@@ -133,18 +131,14 @@ impl Blobs {
                 self.abort_copy(account, abort).await?;
                 Outcome::CopyAborted
             }
-            Command::SetBlobTier(set) => {
-                Outcome::BlobTierSet { is_done: self.set_tier(account, set).await? }
-            }
+            Command::SetBlobTier(set) => Outcome::BlobTierSet { is_done: self.set_tier(account, set).await? },
 
             Command::PutBlock(put) => Outcome::BlockPut(self.put_block(account, put, upload).await?),
             Command::PutBlockFromUrl(put) => {
                 Outcome::BlockPutFromUrl(self.put_block_from_url(account, *put).await?)
             }
             Command::PutBlockList(put) => Outcome::BlockListPut(self.put_block_list(account, put).await?),
-            Command::GetBlockList(get) => {
-                Outcome::BlockListFetched(self.get_block_list(account, get).await?)
-            }
+            Command::GetBlockList(get) => Outcome::BlockListFetched(self.get_block_list(account, get).await?),
 
             Command::AppendBlock(append) => {
                 Outcome::BlockAppended(self.append_block(account, append, upload).await?)

@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 
 use tavola_engine::{Change, Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{
-    AccountName, BLOBS_PAGE_MAX, BlobName, BlobPath, BlobTags, ContainerName, FindBlobs, FindCursor, FoundBlob,
-    FoundPage, Key, TagComparison, TagFilter,
+    AccountName, BLOBS_PAGE_MAX, BlobName, BlobPath, BlobTags, ContainerName, FindBlobs, FindCursor,
+    FoundBlob, FoundPage, Key, TagComparison, TagFilter,
 };
 
 use super::Blobs;
@@ -81,16 +81,14 @@ impl Blobs {
                 }
                 last = Some(name.clone());
                 let path = BlobPath { container: container.clone(), name };
-                let place = Place {
-                    account: account.clone(),
-                    partition: partition(&path.name),
-                    path,
-                    space,
-                };
+                let place = Place { account: account.clone(), partition: partition(&path.name), path, space };
                 let Some(record) = self.record(&place).await? else { continue };
                 let is_meant = asked.filter.as_ref().is_none_or(|filter| filter.admits(&record.tags));
                 if is_meant && !record.tags.is_empty() {
-                    let tags = asked.filter.as_ref().map_or(record.tags.clone(), |filter| named(filter, &record.tags));
+                    let tags = asked
+                        .filter
+                        .as_ref()
+                        .map_or(record.tags.clone(), |filter| named(filter, &record.tags));
                     blobs.push(FoundBlob { container: container.clone(), name: place.path.name, tags });
                 }
             }
@@ -176,8 +174,9 @@ fn driving_range(filter: &TagFilter) -> Option<(Vec<u8>, Vec<u8>)> {
             }
         }
         TagFilter::And(parts) => {
-            let is_equality =
-                |part: &&TagFilter| matches!(part, TagFilter::Compare { comparison: TagComparison::Equal, .. });
+            let is_equality = |part: &&TagFilter| {
+                matches!(part, TagFilter::Compare { comparison: TagComparison::Equal, .. })
+            };
             parts.iter().find(is_equality).or_else(|| parts.first()).and_then(driving_range)
         }
         TagFilter::Or(_) => None,

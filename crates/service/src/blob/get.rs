@@ -25,11 +25,7 @@ const ATTEMPTS_MAX: usize = 8;
 pub(crate) type Content = Box<dyn ByteSource>;
 
 impl Blobs {
-    pub async fn get_blob(
-        &self,
-        account: &AccountName,
-        get: GetBlob,
-    ) -> Result<(BlobGot, Content), Failure> {
+    pub async fn get_blob(&self, account: &AccountName, get: GetBlob) -> Result<(BlobGot, Content), Failure> {
         let place = self.place(account, &get.target.path).await?;
         for _ in 0..ATTEMPTS_MAX {
             let (record, properties) = self.read_state(&place, &get.target, &get.conditions).await?;
@@ -145,12 +141,9 @@ fn range_sum_refusal(sum: Option<RangeSum>) -> ServiceError {
         Some(RangeSum::Crc64) => "x-ms-range-get-content-crc64",
         _ => "x-ms-range-get-content-md5",
     };
-    ServiceError::with_message(
-        ErrorCode::InvalidHeaderValue,
-        ErrorCode::InvalidHeaderValue.message(),
-    )
-    .with_detail("HeaderName", name)
-    .with_detail("HeaderValue", "true")
+    ServiceError::with_message(ErrorCode::InvalidHeaderValue, ErrorCode::InvalidHeaderValue.message())
+        .with_detail("HeaderName", name)
+        .with_detail("HeaderValue", "true")
 }
 
 /// All bytes of a source that has few.

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tavola_engine::{Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{
     AccountName, BLOBS_PAGE_MAX, BlobCursor, BlobEntry, BlobHeaders, BlobKind, BlobName, BlobPage,
-    BlobProperties, BlobTags, BlobVersion, Changed, DateTime, DeletedBlob, Key, LeaseShown, ListBlobs, ListedBlob,
-    Metadata,
+    BlobProperties, BlobTags, BlobVersion, Changed, DateTime, DeletedBlob, Key, LeaseShown, ListBlobs,
+    ListedBlob, Metadata,
 };
 
 use super::Blobs;
@@ -80,7 +80,17 @@ struct Lister {
 impl Lister {
     fn new(asked: ListBlobs, space: SpaceId, now: DateTime) -> Self {
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
-        Self { asked, space, now, max, entries: Vec::new(), group: None, seek: None, next: None, failure: None }
+        Self {
+            asked,
+            space,
+            now,
+            max,
+            entries: Vec::new(),
+            group: None,
+            seek: None,
+            next: None,
+            failure: None,
+        }
     }
 
     fn prefix(&self) -> &str {
@@ -226,10 +236,9 @@ impl Lister {
             Role::Version => shown.properties.version = Some(BlobVersion { id: time, is_current: false }),
             Role::Base => {}
         }
-        shown.deleted = earlier.deleted.map(|deleted| DeletedBlob {
-            at: deleted.at,
-            days_left: days_between(self.now, deleted.until),
-        });
+        shown.deleted = earlier
+            .deleted
+            .map(|deleted| DeletedBlob { at: deleted.at, days_left: days_between(self.now, deleted.until) });
         shown
     }
 

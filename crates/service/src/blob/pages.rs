@@ -10,12 +10,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tavola_engine::{
-    ByteSource, BytesSource, Change, ContentId, ContentSize, ContentStore, Engine, Position, ScanRange, ScannedRow,
-    SourceError, StoredRow,
+    ByteSource, BytesSource, Change, ContentId, ContentSize, ContentStore, Engine, Position, ScanRange,
+    ScannedRow, SourceError, StoredRow,
 };
 use tavola_model::{
-    AccountName, BlobConditions, BlobKind, BlockWritten, Changed, ClearPages, DateTime, ErrorCode, GetPageRanges,
-    PAGE_BYTES, PageRange, PageRanges, PutPages, SequenceConditions, ServiceError,
+    AccountName, BlobConditions, BlobKind, BlockWritten, Changed, ClearPages, DateTime, ErrorCode,
+    GetPageRanges, PAGE_BYTES, PageRange, PageRanges, PutPages, SequenceConditions, ServiceError,
 };
 
 use super::Blobs;
@@ -116,7 +116,8 @@ impl Blobs {
             let known = self.record(place).await?.ok_or(ErrorCode::BlobNotFound)?;
             check(&known, write, self.clock.now())?;
             let generations = known.body.generations().to_vec();
-            let (Some(&newest), older) = (generations.first(), generations.get(1..).unwrap_or_default()) else {
+            let (Some(&newest), older) = (generations.first(), generations.get(1..).unwrap_or_default())
+            else {
                 return Err(ErrorCode::InvalidBlobType.into());
             };
             let span = write.first / CELL_BYTES..end.div_ceil(CELL_BYTES);
@@ -170,7 +171,10 @@ impl Blobs {
                 first: at,
                 length: step,
                 sequence: SequenceConditions::default(),
-                conditions: BlobConditions { lease: record.lease.map(|lease| lease.id()), ..BlobConditions::default() },
+                conditions: BlobConditions {
+                    lease: record.lease.map(|lease| lease.id()),
+                    ..BlobConditions::default()
+                },
             };
             self.write_pages(place.clone(), write, None).await?;
             at += step;
@@ -185,7 +189,9 @@ impl Blobs {
             for (content, cells) in replaced {
                 let done = async {
                     let mut generations: HashSet<u64> = HashSet::new();
-                    generations.extend(blobs.record(&place).await?.iter().flat_map(|record| record.body.generations()));
+                    generations.extend(
+                        blobs.record(&place).await?.iter().flat_map(|record| record.body.generations()),
+                    );
                     for (_, earlier) in blobs.earlier(&place).await? {
                         generations.extend(earlier.record.body.generations());
                     }
@@ -221,7 +227,10 @@ impl Blobs {
             None => (0, *length),
             Some(range) => {
                 let range = resolve_range(range, *length)?;
-                (range.first / PAGE_BYTES * PAGE_BYTES, (range.first + range.length).next_multiple_of(PAGE_BYTES))
+                (
+                    range.first / PAGE_BYTES * PAGE_BYTES,
+                    (range.first + range.length).next_multiple_of(PAGE_BYTES),
+                )
             }
         };
         at = at.max(get.from.unwrap_or(0));
@@ -235,7 +244,9 @@ impl Blobs {
                 let start = cell * CELL_BYTES;
                 let (from, to) = (at.max(start), end.min(start + CELL_BYTES));
                 let mut first = from;
-                for (data, pages) in found.runs((from - start) / PAGE_BYTES..(to - start).div_ceil(PAGE_BYTES)) {
+                for (data, pages) in
+                    found.runs((from - start) / PAGE_BYTES..(to - start).div_ceil(PAGE_BYTES))
+                {
                     let last = first + pages * PAGE_BYTES - 1;
                     let is_full = ranges.len() >= max;
                     match (data, ranges.last_mut()) {
@@ -348,9 +359,9 @@ async fn find_cells(
         };
         let mut is_damaged = false;
         let mut visit = |row: ScannedRow<'_>| {
-            let number = split_row(row.row).filter(|(kind, ..)| *kind == PAGES).and_then(|(_, _, cell)| {
-                cell.try_into().ok().map(u64::from_be_bytes)
-            });
+            let number = split_row(row.row)
+                .filter(|(kind, ..)| *kind == PAGES)
+                .and_then(|(_, _, cell)| cell.try_into().ok().map(u64::from_be_bytes));
             match (number, Cell::decode(&row.body)) {
                 (Some(number), Some(cell)) => {
                     found.entry(number).or_insert(cell);

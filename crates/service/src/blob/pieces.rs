@@ -204,9 +204,7 @@ mod tests {
             let parts: Vec<(Data, Range<u64>)> = select(&data, range).into();
             let expected: Vec<(Data, Range<u64>)> = expected
                 .iter()
-                .map(|(text, range)| {
-                    (Data::Inline(Bytes::copy_from_slice(text.as_bytes())), range.clone())
-                })
+                .map(|(text, range)| (Data::Inline(Bytes::copy_from_slice(text.as_bytes())), range.clone()))
                 .collect();
             assert_eq!(parts, expected);
         };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tavola_engine::{ByteSource, BytesSource, Change, ContentSize, StoredRow};
 use tavola_model::{
-    AccountName, BlobConditions, BlobKind, BlobWritten, Changed, CopyShown, DateTime, ErrorCode,
-    NewBlob, NewKind, PUT_BLOB_BYTES_MAX, PutBlob,
+    AccountName, BlobConditions, BlobKind, BlobWritten, Changed, CopyShown, DateTime, ErrorCode, NewBlob,
+    NewKind, PUT_BLOB_BYTES_MAX, PutBlob,
 };
 
 use super::Blobs;
@@ -143,7 +143,8 @@ impl Blobs {
                 if basis.is_some_and(|basis| !basis.is_same(old.as_ref(), rows[1].as_ref())) {
                     return Ok((Vec::new(), Attempt::Stale));
                 }
-                let is_known = old.as_ref().map(|old| old.changed) == known.as_ref().map(|known| known.changed);
+                let is_known =
+                    old.as_ref().map(|old| old.changed) == known.as_ref().map(|known| known.changed);
                 if keep.keeps_overwritten() && !is_known {
                     return Ok((Vec::new(), Attempt::Again));
                 }
@@ -152,7 +153,10 @@ impl Blobs {
                 let mut changes = vec![put_record(0, &record)];
                 changes.extend(rows[1].is_some().then_some(Change::Delete { index: 1 }));
                 changes.extend(
-                    further.iter().enumerate().map(|(at, (_, body))| Change::Put { index: 2 + at, body: body.clone() }),
+                    further
+                        .iter()
+                        .enumerate()
+                        .map(|(at, (_, body))| Change::Put { index: 2 + at, body: body.clone() }),
                 );
                 let is_kept = keep.keeps_overwritten() && old.is_some();
                 if let (Some(old), true) = (&old, is_kept) {

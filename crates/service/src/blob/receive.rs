@@ -10,7 +10,7 @@ use tavola_model::TransferSums;
 use super::Blobs;
 use super::change::Place;
 use super::pieces::{Data, INLINE_BYTES_MAX};
-use super::sums::{Sums, SummedSource};
+use super::sums::{SummedSource, Sums};
 use crate::failure::Failure;
 
 /// Bytes that no row names yet. A content is dropped with this, unless a row comes to name it.

@@ -241,8 +241,7 @@ fn stored_tier(reader: &mut Reader<'_>) -> Option<StoredTier> {
         changed: reader.option(Reader::time)?,
         rehydrate_to: reader.option(|reader| {
             let tier = tier(reader)?;
-            let priority =
-                if reader.flag()? { RehydratePriority::High } else { RehydratePriority::Standard };
+            let priority = if reader.flag()? { RehydratePriority::High } else { RehydratePriority::Standard };
             Some((tier, priority))
         })?,
     })

@@ -120,8 +120,7 @@ impl Earlier {
             2 => Role::Base,
             _ => return None,
         };
-        let deleted =
-            reader.option(|reader| Some(Deleted { at: reader.time()?, until: reader.time()? }))?;
+        let deleted = reader.option(|reader| Some(Deleted { at: reader.time()?, until: reader.time()? }))?;
         let record = Record::decode(reader.rest())?;
         Some(Self { role, deleted, record })
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tavola_engine::{Change, StoredRow};
 use tavola_model::{
-    AccountName, BlobConditions, BlobMoment, BlobPath, BlobTags, Changed, DateTime, DeleteBlob, DeleteSnapshots,
-    ErrorCode, ServiceError, SnapshotBlob,
+    AccountName, BlobConditions, BlobMoment, BlobPath, BlobTags, Changed, DateTime, DeleteBlob,
+    DeleteSnapshots, ErrorCode, ServiceError, SnapshotBlob,
 };
 
 use super::Blobs;
@@ -26,11 +26,7 @@ pub(crate) struct Taken {
 }
 
 impl Blobs {
-    pub async fn take_snapshot(
-        &self,
-        account: &AccountName,
-        asked: SnapshotBlob,
-    ) -> Result<Taken, Failure> {
+    pub async fn take_snapshot(&self, account: &AccountName, asked: SnapshotBlob) -> Result<Taken, Failure> {
         let place = self.place(account, &asked.blob).await?;
         let generation = self.fresh_generation();
         let mut after = DateTime::MIN;
@@ -46,8 +42,13 @@ impl Blobs {
                     if rows[1].is_some() || record.changed >= time {
                         return Ok((Vec::new(), None));
                     }
-                    let mut snapshot =
-                        Record { lease: None, snapshots: 0, is_shared: true, version: None, ..record.clone() };
+                    let mut snapshot = Record {
+                        lease: None,
+                        snapshots: 0,
+                        is_shared: true,
+                        version: None,
+                        ..record.clone()
+                    };
                     if !asked.metadata.is_empty() {
                         snapshot.metadata = asked.metadata.clone();
                     }
@@ -58,10 +59,8 @@ impl Blobs {
                         generations.insert(0, generation);
                     }
                     let earlier = Earlier { role: Role::Snapshot, deleted: None, record: snapshot };
-                    let changes = vec![
-                        put_record(0, &record),
-                        Change::Put { index: 1, body: earlier.encode().into() },
-                    ];
+                    let changes =
+                        vec![put_record(0, &record), Change::Put { index: 1, body: earlier.encode().into() }];
                     Ok((changes, Some(Taken { changed, snapshot: time, version: record.version })))
                 })
                 .await?;
@@ -84,7 +83,9 @@ impl Blobs {
         to_its_end(async move {
             match delete.target.moment {
                 BlobMoment::Current => blobs.delete_current(place, &delete).await,
-                BlobMoment::Snapshot(time) => blobs.delete_earlier(place, &delete, time, Role::Snapshot).await,
+                BlobMoment::Snapshot(time) => {
+                    blobs.delete_earlier(place, &delete, time, Role::Snapshot).await
+                }
                 BlobMoment::Version(time) => {
                     let current = blobs.record(&place).await?.and_then(|record| record.version);
                     if current == Some(time) {

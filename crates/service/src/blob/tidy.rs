@@ -11,8 +11,8 @@ use tavola_engine::{Change, ContentId, SpaceId};
 use tavola_model::BlobTags;
 
 use super::Blobs;
-use super::change::Place;
 use super::cell::Cell;
+use super::change::Place;
 use super::pieces::{Data, decode_pieces};
 use super::put::Superseded;
 use super::record::{Body, Record};
@@ -71,7 +71,12 @@ impl Blobs {
         Ok(self.contents.drop_contents(space, contents).await?)
     }
 
-    async fn clean(&self, place: &Place, superseded: &Superseded, tags_now: &BlobTags) -> Result<(), Failure> {
+    async fn clean(
+        &self,
+        place: &Place,
+        superseded: &Superseded,
+        tags_now: &BlobTags,
+    ) -> Result<(), Failure> {
         let Some(old) = &superseded.record else { return self.tidy(place, &[]).await };
         self.unindex_tags(place, &old.tags, tags_now).await?;
         let content = match &old.body {
