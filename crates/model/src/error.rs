@@ -47,13 +47,13 @@ error_codes! {
     BlobAlreadyExists = "The specified blob already exists.",
     BlobArchived = "This operation is not permitted on an archived blob.",
     BlobBeingRehydrated = "This operation is not permitted because the blob is being rehydrated.",
-    BlobIsSealed = "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete.",
+    BlobIsSealed = "The blob is sealed and its contents cannot be modified.",
     BlobNotArchived = "Blob in the tier is not archived.",
     BlobNotFound = "The specified blob does not exist.",
     BlobTierInadequateForContentLength = "Specified blob tier size limit cannot be less than content length.",
     BlockCountExceedsLimit = "The committed block count cannot exceed the maximum limit of 50,000 blocks.",
     BlockListTooLong = "The block list may not contain more than 50,000 blocks.",
-    BothCrc64AndMd5HeaderPresent as BothCrc64AndMd5RangeHeaderPresent = "Both x-ms-range-get-content-crc64 and x-ms-range-get-content-md5 header present.",
+    BothCrc64AndMd5HeaderPresent as BothCrc64AndMd5RangeHeaderPresent = "Both x-ms-range-get-content-crc64 header and x-ms-range-get-content-md5 header are present.",
     CannotChangeToLowerTier = "A higher blob tier has already been explicitly set.",
     CannotVerifyCopySource = "The specified blob does not exist.",
     CopySourceConflict as CannotVerifyCopySource = "Could not verify the copy source.",
@@ -131,12 +131,12 @@ error_codes! {
     NoAuthenticationInformation = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
     NoPendingCopyOperation = "There is currently no pending copy operation.",
     NotImplemented = "The requested operation is not implemented on the specified resource.",
-    OperationNotAllowedOnRootBlob = "The specified operation is not allowed on the root blob.",
+    OperationNotAllowedOnRootBlob = "The specified operation is not allowed on root blob.",
     OperationTimedOut = "Operation could not be completed within the specified time.",
     OutOfRangeInput = "The specified resource name length is not within the permissible limits.",
     OutOfRangeQueryParameterValue = "One of the query parameters specified in the request URI is outside the permissible range.",
     PendingCopyOperation = "There is currently a pending copy operation.",
-    PermanentDeleteIsOff = "Permanent delete is not enabled for this account.",
+    PermanentDeleteIsOff = "Permanent delete is off on the storage account.",
     PopReceiptMismatch = "The specified pop receipt did not match the pop receipt for a dequeued message.",
     PropertiesNeedValue = "The values are not specified for all properties in the entity.",
     PropertyNameInvalid = "The property name is invalid.",
@@ -200,6 +200,19 @@ impl ServiceError {
     /// `InvalidInput` with the text that the service uses for bodies it cannot read.
     pub fn unreadable_body() -> Self {
         Self::with_message(ErrorCode::InvalidInput, "An error occurred while processing this request.")
+    }
+
+    /// `InvalidRange` for a content of this length, which the answer tells in a header.
+    pub fn invalid_range(length: u64) -> Self {
+        Self::new(ErrorCode::InvalidRange).with_detail(Self::CONTENT_RANGE, format!("bytes */{length}"))
+    }
+
+    /// The detail that is a header of the answer and not an element of its body.
+    pub const CONTENT_RANGE: &'static str = "Content-Range";
+
+    /// `OutOfRangeInput` for something else than a name.
+    pub fn out_of_range() -> Self {
+        Self::with_message(ErrorCode::OutOfRangeInput, "One of the request inputs is out of range.")
     }
 
     /// Says which operation of a transaction failed.

@@ -8,10 +8,10 @@ pub fn status(code: ErrorCode) -> StatusCode {
     use ErrorCode::*;
     match code {
         AccessTierNotSupportedForBlobType
-        | BlobTierInadequateForContentLength
         | BlockListTooLong
         | BothCrc64AndMd5HeaderPresent
         | CommandsInBatchActOnDifferentPartitions
+        | CopyAcrossAccountsNotSupported
         | CopySourceInvalid
         | Crc64Mismatch
         | DuplicatePropertiesSpecified
@@ -29,7 +29,6 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | InvalidInput
         | InvalidMd5
         | InvalidMetadata
-        | InvalidPageRange
         | InvalidQueryParameterValue
         | InvalidResourceName
         | InvalidTag
@@ -87,11 +86,11 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | BlobBeingRehydrated
         | BlobIsSealed
         | BlobNotArchived
+        | BlobTierInadequateForContentLength
         | BlockCountExceedsLimit
         | CannotChangeToLowerTier
         | ContainerAlreadyExists
         | ContainerBeingDeleted
-        | CopyAcrossAccountsNotSupported
         | CopyIdMismatch
         | CopySourceConflict
         | EntityAlreadyExists
@@ -131,7 +130,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | TargetConditionNotMet
         | UpdateConditionNotSatisfied => StatusCode::PRECONDITION_FAILED,
         RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
+        InvalidPageRange | InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
         JsonFormatNotSupported | MediaTypeNotSupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         InternalError | OperationTimedOut => StatusCode::INTERNAL_SERVER_ERROR,
         NotImplemented => StatusCode::NOT_IMPLEMENTED,
