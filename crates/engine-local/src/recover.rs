@@ -13,7 +13,7 @@ use tavola_model::DateTime;
 
 use crate::catalog::{Catalog, META_TREE, slot_of};
 use crate::create::{FIRST_SLOT, NewStore};
-use crate::folder::{DataFolder, OpenError};
+use crate::folder::{DataFolder, Holding, OpenError};
 use crate::inspect::{Inspected, tree_name};
 use crate::journal::{Examined, JournalFile, JournalWriter, Journals, changes};
 use crate::settings::{DATA_TREES, LocalSettings, OPEN_FILES_MAX};
@@ -39,7 +39,7 @@ impl Store {
                     store.add_space(SpaceId::CATALOG, FIRST_SLOT)?;
                     store.finish(DateTime::MIN)
                 });
-                made.map_err(|error| folder.failed(error))
+                made.map(|()| ((), Holding::Rows)).map_err(|error| folder.failed(error))
             })?;
         }
         let path = folder.store_path();

@@ -1,6 +1,7 @@
 //! What an operator can choose, and the bounds that follow.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Settings of the embedded engine.
 #[derive(Clone, Debug)]
@@ -114,3 +115,19 @@ pub(crate) const ROWS_READ_INLINE: usize = 128;
 pub(crate) const SCAN_ROWS_AT_ONCE: usize = 256;
 /// Bytes of a key in a tree, its slot included; a table file keeps the length in 16 bits.
 pub(crate) const KEY_BYTES_MAX: usize = u16::MAX as usize;
+/// Size of an extent file, unless it has a single larger content.
+pub(crate) const EXTENT_BYTES: u64 = 256 * MIB;
+/// Contents up to this size, their sums included, go to the extent for small ones.
+pub(crate) const SMALL_CONTENT_BYTES_MAX: u64 = MIB;
+/// What is reserved at a time for a content of unknown length. A multiple of a block.
+pub(crate) const REGION_BYTES_UNKNOWN: u64 = 8 * MIB;
+/// Bytes of a content after which a sync is asked for before its end.
+pub(crate) const EARLY_SYNC_BYTES: u64 = 8 * MIB;
+/// Extent files that may be open for reads.
+pub(crate) const EXTENT_FILES_OPEN_MAX: usize = 128;
+/// Contents that one commit drops.
+pub(crate) const CONTENTS_DROPPED_AT_ONCE: usize = 512;
+/// How long nothing was written to an extent of a former run before bytes in it that no content has are given back.
+pub(crate) const LEFTOVERS_AGE_MIN: Duration = Duration::from_secs(24 * 3600);
+/// Time between two looks for such bytes.
+pub(crate) const LEFTOVERS_CHECK: Duration = Duration::from_secs(3600);
