@@ -60,14 +60,14 @@ impl Store {
     /// The store of the contents of blobs, if there is one.
     pub fn contents(&self) -> Option<Arc<dyn ContentStore>> {
         match self {
-            Self::Local(_) | Self::Cluster { .. } => None,
+            Self::Local(engine) => Some(engine.contents()),
+            Self::Cluster { .. } => None,
         }
     }
 
     /// Whether the store that the settings ask for keeps the contents of blobs.
     pub fn has_contents(values: &Values) -> anyhow::Result<bool> {
-        values.word("engine", &["local", "cql"])?;
-        Ok(false)
+        Ok(values.word("engine", &["local", "cql"])? == "local")
     }
 
     /// How long a catalog entry may be used without reading it again, where other servers write to it.

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use tavola_engine::{ByteSource, BytesSource, Change, ContentSize, StoredRow};
 use tavola_model::{
     APPEND_BLOCK_BYTES_MAX, APPEND_BLOCKS_MAX, AccountName, AppendBlock, AppendConditions, BlobConditions,
-    BlobKind, BlockAppended, BlockWritten, Changed, DateTime, ErrorCode, SealBlob, ServiceError,
+    BlobKind, BlockAppended, Changed, DateTime, ErrorCode, SealBlob, ServiceError,
 };
 
 use super::Blobs;
@@ -57,13 +57,13 @@ impl Blobs {
         let size = length.map_or(ContentSize::UpTo(APPEND_BLOCK_BYTES_MAX), ContentSize::Exactly);
         let mut empty = BytesSource::default();
         let upload = upload.unwrap_or(&mut empty);
-        let (unnamed, counted) = self.receive(&place, upload, size, &sums, false).await?;
+        let (unnamed, counted) = self.receive(&place, upload, size, &sums, sums.tells_md5).await?;
         let done = self.append_data(place, append, unnamed).await?;
         Ok(BlockAppended {
             changed: Changed(done.changed),
             offset: done.offset,
             block_count: done.block_count,
-            sums: BlockWritten { md5: sums.md5.and(counted.md5), crc64: Some(counted.crc64) },
+            sums: counted.told(&sums),
         })
     }
 
@@ -151,14 +151,15 @@ impl Blobs {
     /// Lets nothing more be appended.
     pub async fn seal(&self, account: &AccountName, seal: SealBlob) -> Result<Changed, Failure> {
         let place = self.place(account, &seal.blob).await?;
-        self.change_record(&place, &seal.conditions, |_, record| {
+        self.change_record(&place, &seal.conditions, |now, record| {
             let length = record.body.length();
             let BlobKind::Append { is_sealed, .. } = &mut record.kind else {
                 return Err(ErrorCode::InvalidBlobType.into());
             };
             check_position(&seal.append, length, 0)?;
             *is_sealed = true;
-            Ok(Changed(record.changed))
+            record.changed = now;
+            Ok(Changed(now))
         })
         .await
     }

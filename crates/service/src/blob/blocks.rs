@@ -46,9 +46,9 @@ impl Blobs {
         let size = put.length.map_or(ContentSize::UpTo(BLOCK_BYTES_MAX), ContentSize::Exactly);
         let mut empty = BytesSource::default();
         let upload = upload.unwrap_or(&mut empty);
-        let (unnamed, sums) = self.receive(&place, upload, size, &put.sums, false).await?;
+        let (unnamed, sums) = self.receive(&place, upload, size, &put.sums, put.sums.tells_md5).await?;
         self.stage_block(place, put.id, put.lease, unnamed).await?;
-        Ok(BlockWritten { md5: put.sums.md5.and(sums.md5), crc64: Some(sums.crc64) })
+        Ok(sums.told(&put.sums))
     }
 
     /// Refuses a block before its bytes are taken.

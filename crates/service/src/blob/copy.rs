@@ -48,7 +48,7 @@ impl Blobs {
         let id = self.fresh_guid();
         let total = record.body.length();
         let (kind, copied, sums) = if copy.is_sync {
-            let announced = TransferSums { md5: copy.source_md5, crc64: None };
+            let announced = TransferSums { md5: copy.source_md5, ..TransferSums::default() };
             let (unnamed, sums) =
                 self.copy_bytes(&source_place, &record, 0..total, &place, &announced).await?;
             let body = Body::Data(unnamed.data());
@@ -159,7 +159,7 @@ impl Blobs {
         self.check_block(&place, put.lease).await?;
         let (unnamed, sums, _) = self.read_url(&put.source, &place).await?;
         self.stage_block(place, put.id, put.lease, unnamed).await?;
-        Ok(BlockWritten { md5: put.source.sums.md5.and(sums.md5), crc64: Some(sums.crc64) })
+        Ok(sums.told(&put.source.sums))
     }
 
     pub async fn append_block_from_url(
@@ -177,7 +177,7 @@ impl Blobs {
             changed: Changed(done.changed),
             offset: done.offset,
             block_count: done.block_count,
-            sums: BlockWritten { md5: source.sums.md5.and(sums.md5), crc64: Some(sums.crc64) },
+            sums: sums.told(&source.sums),
         })
     }
 

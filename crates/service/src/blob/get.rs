@@ -130,7 +130,7 @@ impl Blobs {
 /// The bytes of a range that are there. One that begins behind the end has none.
 pub(crate) fn resolve_range(range: ByteRange, length: u64) -> Result<GotRange, ServiceError> {
     if range.first >= length {
-        return Err(ErrorCode::InvalidRange.into());
+        return Err(ServiceError::invalid_range(length));
     }
     let last = range.last.map_or(length - 1, |last| last.min(length - 1));
     Ok(GotRange { first: range.first, length: last - range.first + 1 })

@@ -65,9 +65,9 @@ impl Blobs {
         let mut empty = BytesSource::default();
         let upload = upload.unwrap_or(&mut empty);
         let (unnamed, counted) =
-            self.receive(&place, upload, ContentSize::Exactly(length), &sums, false).await?;
+            self.receive(&place, upload, ContentSize::Exactly(length), &sums, sums.tells_md5).await?;
         let done = self.write_pages(place, write, Some(unnamed)).await?;
-        let sums = BlockWritten { md5: sums.md5.and(counted.md5), crc64: Some(counted.crc64) };
+        let sums = counted.told(&sums);
         Ok(tavola_model::PagesWritten { changed: Changed(done.changed), sequence: done.sequence, sums })
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest};
 use md5::{Digest as _, Md5};
 use tavola_engine::{ByteSource, SourceError};
-use tavola_model::{Crc64, ErrorCode, ServiceError, TransferSums};
+use tavola_model::{BlockWritten, Crc64, ErrorCode, ServiceError, TransferSums};
 use tokio::task::JoinHandle;
 
 /// A piece of fewer bytes is summed where it is: handing it over would take as long.
@@ -31,6 +31,15 @@ impl Sums {
         let mut running = Running::new(with_md5);
         running.add(bytes);
         running.finish()
+    }
+
+    /// The one that a client is told: that which it knows.
+    pub fn told(&self, announced: &TransferSums) -> BlockWritten {
+        if announced.md5.is_some() || announced.tells_md5 {
+            BlockWritten { md5: self.md5, crc64: None }
+        } else {
+            BlockWritten { md5: None, crc64: Some(self.crc64) }
+        }
     }
 
     /// Whether they are what the client has announced.
