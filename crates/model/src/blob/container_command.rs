@@ -169,6 +169,8 @@ pub struct IssueDelegationKey {
     pub start: Option<DateTime>,
     /// Until when.
     pub expiry: DateTime,
+    /// The version that the request asks for, which the key names.
+    pub version: String,
     /// The key, which authorization puts in: it knows who asks and has the secret.
     pub key: Option<DelegationKey>,
 }

@@ -61,7 +61,9 @@ pub fn decode(route: BlobRoute, request: &BlobRequest<'_>) -> Result<Command, Se
             BlobCommand::FindBlobsByTags(find_blobs(container, request.query)?)
         }
         BlobRoute::GetAccountInformation(container) => BlobCommand::GetAccountInformation(container),
-        BlobRoute::GetUserDelegationKey => BlobCommand::GetUserDelegationKey(parse_key_times(request.body)?),
+        BlobRoute::GetUserDelegationKey => {
+            BlobCommand::GetUserDelegationKey(parse_key_times(request.body, request.version)?)
+        }
         BlobRoute::SubmitBatch(container) => BlobCommand::SubmitBatch(container),
         BlobRoute::CreateContainer(container) => BlobCommand::CreateContainer(CreateContainer {
             container,

@@ -7,6 +7,7 @@ use tavola_model::{
     TAGS_MAX,
 };
 
+use crate::version::ApiVersion;
 use crate::xml;
 
 /// Reads the body of Put Block List.
@@ -58,14 +59,15 @@ pub(super) fn parse_tags(body: &[u8]) -> Result<BlobTags, ServiceError> {
 }
 
 /// Reads the body of Get User Delegation Key.
-pub(super) fn parse_key_times(body: &[u8]) -> Result<IssueDelegationKey, ServiceError> {
+pub(super) fn parse_key_times(body: &[u8], version: &ApiVersion) -> Result<IssueDelegationKey, ServiceError> {
     let root = xml::parse(body, "KeyInfo")?;
     let time = |name: &str| -> Result<Option<DateTime>, ServiceError> {
         let text = root.child_text(name).filter(|text| !text.is_empty());
         text.map(|text| DateTime::parse(text).ok_or_else(xml::invalid)).transpose()
     };
     let expiry = time("Expiry")?.ok_or_else(xml::invalid)?;
-    Ok(IssueDelegationKey { start: time("Start")?, expiry, key: None })
+    let version = version.as_str().to_owned();
+    Ok(IssueDelegationKey { start: time("Start")?, expiry, version, key: None })
 }
 
 #[cfg(test)]
@@ -101,8 +103,9 @@ mod tests {
         assert!(parse_tags(b"<Tags></Tags>").is_err());
         let body =
             b"<KeyInfo><Start>2021-09-24T01:38:30Z</Start><Expiry>2021-09-25T02:38:30Z</Expiry></KeyInfo>";
-        let times = parse_key_times(body).unwrap();
+        let times = parse_key_times(body, &ApiVersion::default()).unwrap();
         assert_eq!(Some(times.expiry), DateTime::parse("2021-09-25T02:38:30Z"));
-        assert!(parse_key_times(b"<KeyInfo><Start>2021-09-24T01:38:30Z</Start></KeyInfo>").is_err());
+        let no_end = b"<KeyInfo><Start>2021-09-24T01:38:30Z</Start></KeyInfo>";
+        assert!(parse_key_times(no_end, &ApiVersion::default()).is_err());
     }
 }
