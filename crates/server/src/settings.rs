@@ -56,8 +56,10 @@ const GROUPS: &[Group] = &[
         "Endpoints",
         &[
             ("host", "ADDRESS", "127.0.0.1", "IP address to listen on"),
+            ("blob-port", "PORT|off", "10000", "Port of the blob endpoint; 0 picks a free one"),
             ("table-port", "PORT|off", "10002", "Port of the table endpoint; 0 picks a free one"),
             ("queue-port", "PORT|off", "10001", "Port of the queue endpoint; 0 picks a free one"),
+            ("blob-tls-port", "PORT|off", "off", "Port of the blob endpoint over TLS; 0 picks a free one"),
             ("table-tls-port", "PORT|off", "off", "Port of the table endpoint over TLS; 0 picks a free one"),
             ("queue-tls-port", "PORT|off", "off", "Port of the queue endpoint over TLS; 0 picks a free one"),
             (
@@ -136,6 +138,13 @@ const GROUPS: &[Group] = &[
                 "0",
                 "How long the name of a deleted queue answers QueueBeingDeleted",
             ),
+            (
+                "container-delete-delay-seconds",
+                "SECONDS",
+                "0",
+                "How long the name of a deleted container answers ContainerBeingDeleted",
+            ),
+            ("blob-versions", "on|off", "off", "Keep a version of every blob that is overwritten or deleted"),
         ],
     ),
     (

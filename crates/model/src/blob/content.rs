@@ -40,6 +40,8 @@ pub struct TransferSums {
     pub md5: Option<Md5>,
     /// `x-ms-content-crc64`.
     pub crc64: Option<Crc64>,
+    /// The answer tells the MD5 of what arrives although the client has sent none, as versions before CRC64 do.
+    pub tells_md5: bool,
 }
 
 /// The headers that a blob keeps for whoever reads it.

@@ -138,7 +138,7 @@ pub(super) fn sums(
     md5_name: &'static str,
     crc64_name: &'static str,
 ) -> Result<TransferSums, ServiceError> {
-    Ok(TransferSums { md5: md5(headers, md5_name)?, crc64: crc64(headers, crc64_name)? })
+    Ok(TransferSums { md5: md5(headers, md5_name)?, crc64: crc64(headers, crc64_name)?, tells_md5: false })
 }
 
 /// The sums of the body of a request.
