@@ -62,7 +62,7 @@ async fn secrets_are_bytes_on_the_server_and_values_here() {
     assert_eq!(requests, 0, "nothing differs");
     let again = employees.get(("Sales", "000001")).await.unwrap().unwrap();
     assert_eq!((again.salary, again.accounts.len(), again.name.as_str()), (None, 2, "Donald"));
-    employees.merge(("Sales", "000001"), Changes::new().set(|e| e.name, "Don")).await.unwrap();
+    employees.merge(("Sales", "000001"), Changes::<Employee>::new().set(|e| e.name, "Don")).await.unwrap();
     assert_eq!(employees.get(("Sales", "000001")).await.unwrap().unwrap().name, "Don");
 }
 

@@ -18,11 +18,13 @@ use tavola_testkit::TestServer;
 /// A server, and an account whose requests are counted.
 pub struct Counted {
     _server: TestServer,
+    /// The account.
     pub account: Account,
     transport: Arc<FaultTransport<HyperTransport>>,
 }
 
 impl Counted {
+    /// Starts it.
     pub fn start() -> Self {
         let server = TestServer::start().unwrap();
         let transport = Arc::new(FaultTransport::new(HyperTransport::new()));
@@ -32,6 +34,7 @@ impl Counted {
         Self { _server: server, account, transport }
     }
 
+    /// A table, made.
     pub async fn table(&self, name: &str) -> TableClient {
         let table = self.account.table(name);
         table.create().await.unwrap();

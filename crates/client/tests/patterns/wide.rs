@@ -17,7 +17,7 @@ fn notes(characters: usize) -> Notes {
     Notes {
         department: "Sales".into(),
         id: 7,
-        text: "é".repeat(characters),
+        text: "x".repeat(characters),
         photo: Some(vec![9; characters]),
     }
 }
