@@ -45,7 +45,13 @@ impl NewStore {
         let catalog = Arc::new(Catalog::new());
         let trees = open_trees(path, &catalog, &counter, &settings)?;
         let snapshots = Snapshots::new(counter);
-        Ok(Self { path: path.to_owned(), trees, catalog, snapshots, memtable_bytes: settings.memtable_bytes })
+        Ok(Self {
+            path: path.to_owned(),
+            trees,
+            catalog,
+            snapshots,
+            memtable_bytes: settings.flushed_bytes(),
+        })
     }
 
     /// Adds a space. The last one added has the highest slot.

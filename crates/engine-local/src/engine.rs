@@ -91,6 +91,12 @@ impl LocalEngine {
         self.shared.store.unflushed_bytes()
     }
 
+    /// Bytes of rows in memory: those in no table file yet, and blocks read from disk. At most what the settings give, and
+    /// one commit.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared.store.unflushed_bytes() + self.shared.store.cached_bytes()
+    }
+
     /// All spaces as of one moment between two commits.
     pub(crate) async fn spaces_snapshot(&self) -> Result<SpacesSnapshot, EngineError> {
         self.ask(Task::Snapshot).await

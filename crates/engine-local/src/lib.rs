@@ -49,5 +49,5 @@ pub use backup::{BackupError, BackupReport};
 pub use content::{ContentUsage, LocalContents};
 pub use engine::LocalEngine;
 pub use folder::OpenError;
-pub use settings::{LocalSettings, UNFLUSHED_MEMTABLES_MAX};
+pub use settings::LocalSettings;
 pub use verify::{NamedContents, VerifyProblem, VerifyReport, verify, verify_naming};

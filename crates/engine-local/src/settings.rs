@@ -8,10 +8,11 @@ use std::time::Duration;
 pub struct LocalSettings {
     /// The data folder. It is made if it does not exist.
     pub data_dir: PathBuf,
-    /// Memory for blocks read from disk.
-    pub cache_bytes: u64,
-    /// Memory that the newest rows of one tree fill before they are flushed to a table file. All unflushed rows of all
-    /// trees together take at most [`UNFLUSHED_MEMTABLES_MAX`] times as much; commits wait at that bound.
+    /// Memory for rows, of all spaces together: half of it for blocks read from disk, half for rows that are in no table
+    /// file yet. Commits wait while those fill their half, which one commit may go beyond.
+    pub memory_bytes: u64,
+    /// Memory that the newest rows of one tree fill before they are flushed to a table file, or a sixteenth of the half for
+    /// unflushed rows if that is less.
     pub memtable_bytes: u64,
     /// Free disk space below which writes that need more of it are refused.
     pub disk_reserve_bytes: u64,
@@ -24,16 +25,26 @@ impl LocalSettings {
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
-            cache_bytes: 64 * MIB,
+            memory_bytes: 128 * MIB,
             memtable_bytes: 4 * MIB,
             disk_reserve_bytes: 256 * MIB,
             compaction_threads: 2,
         }
     }
 
+    /// Bytes of blocks read from disk.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.memory_bytes / 2
+    }
+
     /// Bytes of unflushed rows, of all trees together, at which commits wait.
     pub(crate) fn unflushed_bytes_max(&self) -> u64 {
-        self.memtable_bytes.saturating_mul(UNFLUSHED_MEMTABLES_MAX)
+        self.memory_bytes - self.cache_bytes()
+    }
+
+    /// Bytes of a memtable that is flushed.
+    pub(crate) fn flushed_bytes(&self) -> u64 {
+        self.memtable_bytes.min(self.unflushed_bytes_max() / UNFLUSHED_MEMTABLES_MIN)
     }
 }
 
@@ -42,8 +53,8 @@ const MIB: u64 = 1024 * 1024;
 /// Trees that hold rows of spaces. A tree compacts its first level one compaction at a time, so several let several busy
 /// tables go on beside each other.
 pub(crate) const DATA_TREES: usize = 4;
-/// Memtables' worth of unflushed rows at which commits wait: four for each of the trees.
-pub const UNFLUSHED_MEMTABLES_MAX: u64 = 16;
+/// Memtables that unflushed rows have room for at least: four for each of the trees.
+const UNFLUSHED_MEMTABLES_MIN: u64 = 16;
 /// Memtables of a tree that are flushed together into one table file. More would make the file's sync longer, for which
 /// commits wait on a journalling file system.
 pub(crate) const FLUSHED_TOGETHER_MAX: usize = 2;

@@ -160,8 +160,7 @@ fn lock(data_dir: &Path) -> anyhow::Result<File> {
 
 fn local_settings(values: &Values, data_dir: &Path) -> anyhow::Result<LocalSettings> {
     Ok(LocalSettings {
-        cache_bytes: values.mebibytes("cache-mb")?,
-        memtable_bytes: values.mebibytes("memtable-mb")?,
+        memory_bytes: values.mebibytes("memory-mb")?,
         disk_reserve_bytes: values.mebibytes("disk-reserve-mb")?,
         ..LocalSettings::new(data_dir)
     })

@@ -20,7 +20,7 @@ use tavola_system::SystemClock;
 
 /// Small memtables, so that little data makes flushes and compaction.
 pub fn small(folder: &Path) -> LocalSettings {
-    LocalSettings { memtable_bytes: 64 << 10, ..LocalSettings::new(folder) }
+    LocalSettings { memory_bytes: 2 << 20, memtable_bytes: 64 << 10, ..LocalSettings::new(folder) }
 }
 
 pub fn open(settings: LocalSettings) -> Result<Arc<LocalEngine>, OpenError> {

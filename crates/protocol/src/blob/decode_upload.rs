@@ -3,8 +3,8 @@
 use http::{HeaderMap, header};
 use tavola_model::{
     APPEND_BLOCK_BYTES_MAX, AppendBlock, AppendBlockFromUrl, BLOCK_BYTES_MAX, BlobCommand, BlobHeaders,
-    BlobPath, BlobType, BlockId, ClearPages, DateTime, ErrorCode, EtagMatch, FromUrl, NewBlob, NewKind, PAGE_BYTES,
-    PUT_BLOB_BYTES_MAX, PUT_PAGES_BYTES_MAX, PutBlob, PutBlobFromUrl, PutBlock, PutBlockFromUrl,
+    BlobPath, BlobType, BlockId, ClearPages, DateTime, ErrorCode, EtagMatch, FromUrl, NewBlob, NewKind,
+    PAGE_BYTES, PUT_BLOB_BYTES_MAX, PUT_PAGES_BYTES_MAX, PutBlob, PutBlobFromUrl, PutBlock, PutBlockFromUrl,
     PutBlockList, PutPages, ServiceError, TransferSums, VersionConditions,
 };
 
