@@ -4,13 +4,14 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use tavola_model::{
-    AccessTier, AppendConditions, BlobCommand, BlobConditions, BlobCopied, BlobCursor, BlobEntry, BlobEtag, BlobGot,
-    BlobHeaders, BlobKind, BlobMoment, BlobName, BlobOutcome, BlobPage, BlobPath, BlobProperties, BlobTags,
-    BlobTarget, BlobType, BlobWritten, BlockAppended, BlockId, BlockList, BlockListType, BlockPlace, BlockWritten,
-    ByteRange, Changed, Command, ContainerConditions, ContainerName, ContainerPage, ContainerProperties, CopyStatus,
-    DateTime, DeleteSnapshots, ErrorCode, EtagMatch, GotRange, Guid, LeaseAction, LeaseDone, LeaseDuration, LeaseId,
-    LeaseShown, LeaseState, ListInclude, ListedBlob, ListedBlock, Metadata, NewBlob, NewKind, Outcome, PublicAccess,
-    RangeSum, StorageService, TagComparison, TagFilter, TransferSums, VersionConditions,
+    AccessTier, AppendConditions, BlobCommand, BlobConditions, BlobCopied, BlobCursor, BlobEntry, BlobEtag,
+    BlobGot, BlobHeaders, BlobKind, BlobMoment, BlobName, BlobOutcome, BlobPage, BlobPath, BlobProperties,
+    BlobTags, BlobTarget, BlobType, BlobWritten, BlockAppended, BlockId, BlockList, BlockListType,
+    BlockPlace, BlockWritten, ByteRange, Changed, Command, ContainerConditions, ContainerName, ContainerPage,
+    ContainerProperties, CopyStatus, DateTime, DeleteSnapshots, ErrorCode, EtagMatch, GotRange, Guid,
+    LeaseAction, LeaseDone, LeaseDuration, LeaseId, LeaseShown, LeaseState, ListInclude, ListedBlob,
+    ListedBlock, Metadata, NewBlob, NewKind, Outcome, PublicAccess, RangeSum, StorageService, TagComparison,
+    TagFilter, TransferSums, VersionConditions,
 };
 use tavola_protocol::Request;
 use tavola_protocol::blob::{self, BlobQuery, ContainerQuery, FoundEntry};
@@ -62,18 +63,26 @@ fn any_text() -> impl Strategy<Value = Option<String>> {
 }
 
 fn any_headers() -> impl Strategy<Value = BlobHeaders> {
-    (any_text(), any_text(), any_text(), any_text(), any_text(), prop::option::of(any::<[u8; 16]>())).prop_map(
-        |(content_type, content_encoding, content_language, cache_control, content_disposition, content_md5)| {
-            BlobHeaders {
+    (any_text(), any_text(), any_text(), any_text(), any_text(), prop::option::of(any::<[u8; 16]>()))
+        .prop_map(
+            |(
                 content_type,
                 content_encoding,
                 content_language,
                 cache_control,
                 content_disposition,
                 content_md5,
-            }
-        },
-    )
+            )| {
+                BlobHeaders {
+                    content_type,
+                    content_encoding,
+                    content_language,
+                    cache_control,
+                    content_disposition,
+                    content_md5,
+                }
+            },
+        )
 }
 
 fn any_metadata() -> impl Strategy<Value = Metadata> {
@@ -87,9 +96,14 @@ fn any_tags() -> impl Strategy<Value = BlobTags> {
 }
 
 fn any_new() -> impl Strategy<Value = NewBlob> {
-    let tier = prop::option::of(prop::sample::select(vec![AccessTier::Hot, AccessTier::Cool, AccessTier::Archive]));
-    (any_headers(), any_metadata(), any_tags(), tier)
-        .prop_map(|(headers, metadata, tags, tier)| NewBlob { headers, metadata, tags, tier })
+    let tier =
+        prop::option::of(prop::sample::select(vec![AccessTier::Hot, AccessTier::Cool, AccessTier::Archive]));
+    (any_headers(), any_metadata(), any_tags(), tier).prop_map(|(headers, metadata, tags, tier)| NewBlob {
+        headers,
+        metadata,
+        tags,
+        tier,
+    })
 }
 
 fn any_etag() -> impl Strategy<Value = EtagMatch> {
@@ -113,17 +127,25 @@ fn any_filter() -> impl Strategy<Value = TagFilter> {
 }
 
 fn any_conditions() -> impl Strategy<Value = BlobConditions> {
-    let time = || prop::option::of((0u64..250_000_000_000).prop_map(|second| {
-        DateTime::from_ticks(second * 10_000_000).unwrap()
-    }));
+    let time = || {
+        prop::option::of(
+            (0u64..250_000_000_000).prop_map(|second| DateTime::from_ticks(second * 10_000_000).unwrap()),
+        )
+    };
     let etag = || prop::option::of(any_etag());
-    (etag(), etag(), time(), time(), prop::option::of(any_filter()), prop::option::of(any::<[u8; 16]>())).prop_map(
-        |(if_match, if_none_match, if_modified_since, if_unmodified_since, if_tags, lease)| BlobConditions {
-            version: VersionConditions { if_match, if_none_match, if_modified_since, if_unmodified_since },
-            if_tags,
-            lease: lease.map(|id| LeaseId(Guid(id))),
-        },
-    )
+    (etag(), etag(), time(), time(), prop::option::of(any_filter()), prop::option::of(any::<[u8; 16]>()))
+        .prop_map(|(if_match, if_none_match, if_modified_since, if_unmodified_since, if_tags, lease)| {
+            BlobConditions {
+                version: VersionConditions {
+                    if_match,
+                    if_none_match,
+                    if_modified_since,
+                    if_unmodified_since,
+                },
+                if_tags,
+                lease: lease.map(|id| LeaseId(Guid(id))),
+            }
+        })
 }
 
 fn any_sums() -> impl Strategy<Value = TransferSums> {
@@ -298,7 +320,8 @@ fn containers_are_asked_for_and_read_as_meant() {
     let refused = asked(&request).answer(Err(ErrorCode::ContainerNotFound.into()));
     assert!(blob::blob_deleted(&refused.read()).unwrap_err().is(ErrorCode::ContainerNotFound));
 
-    let query = ContainerQuery { prefix: Some("c"), max: Some(2), with_metadata: true, ..ContainerQuery::default() };
+    let query =
+        ContainerQuery { prefix: Some("c"), max: Some(2), with_metadata: true, ..ContainerQuery::default() };
     let request = blob::list_containers(&query);
     let BlobCommand::ListContainers(list) = command(&request) else { panic!("no list") };
     let properties = ContainerProperties {
@@ -310,8 +333,12 @@ fn containers_are_asked_for_and_read_as_meant() {
     };
     let next = Some(ContainerName::parse("next").unwrap());
     let page = ContainerPage { asked: list, containers: vec![(container(), properties.clone())], next };
-    let page = blob::containers_listed(&answered(&request, BlobOutcome::ContainersListed(page)).read()).unwrap();
-    assert_eq!((page.containers[0].name.as_str(), page.next_marker.as_deref()), ("con-1", Some("/acct/next")));
+    let page =
+        blob::containers_listed(&answered(&request, BlobOutcome::ContainersListed(page)).read()).unwrap();
+    assert_eq!(
+        (page.containers[0].name.as_str(), page.next_marker.as_deref()),
+        ("con-1", Some("/acct/next"))
+    );
     assert_eq!(page.containers[0].metadata, Some(vec![("a".to_owned(), "1".to_owned())]));
 
     let request = blob::get_container_properties(&container());
@@ -325,8 +352,14 @@ fn leases_are_asked_for_and_read_as_meant() {
     let (one, other) = (LeaseId(Guid([1; 16])), LeaseId(Guid([2; 16])));
     let at = Changed(now());
     for (action, done) in [
-        (LeaseAction::Acquire { duration: LeaseDuration::Infinite, proposed: Some(one) }, LeaseDone::Acquired(one)),
-        (LeaseAction::Acquire { duration: LeaseDuration::Seconds(15), proposed: None }, LeaseDone::Acquired(one)),
+        (
+            LeaseAction::Acquire { duration: LeaseDuration::Infinite, proposed: Some(one) },
+            LeaseDone::Acquired(one),
+        ),
+        (
+            LeaseAction::Acquire { duration: LeaseDuration::Seconds(15), proposed: None },
+            LeaseDone::Acquired(one),
+        ),
         (LeaseAction::Renew(one), LeaseDone::Renewed(one)),
         (LeaseAction::Change { id: other, proposed: one }, LeaseDone::Changed(one)),
     ] {
@@ -340,7 +373,8 @@ fn leases_are_asked_for_and_read_as_meant() {
     let request = blob::lease_container(&container(), &action).unwrap();
     let BlobCommand::LeaseContainer(lease) = command(&request) else { panic!("no lease") };
     assert_eq!(lease.action, action);
-    let received = answered(&request, BlobOutcome::ContainerLeased(at, LeaseDone::Broken { seconds_left: 9 }));
+    let received =
+        answered(&request, BlobOutcome::ContainerLeased(at, LeaseDone::Broken { seconds_left: 9 }));
     assert_eq!(blob::lease_broken(&received.read()).unwrap(), 9);
     let request = blob::lease_container(&container(), &LeaseAction::Release(one)).unwrap();
     let received = answered(&request, BlobOutcome::ContainerLeased(at, LeaseDone::Released));
@@ -351,8 +385,14 @@ fn leases_are_asked_for_and_read_as_meant() {
 fn writes_and_copies_are_read_as_given() {
     let none = BlobConditions::default();
     let changed = Changed(now());
-    let request =
-        blob::put_blob(&path("a"), NewKind::Append, &NewBlob::default(), &TransferSums::default(), &none, Bytes::new());
+    let request = blob::put_blob(
+        &path("a"),
+        NewKind::Append,
+        &NewBlob::default(),
+        &TransferSums::default(),
+        &none,
+        Bytes::new(),
+    );
     let request = request.unwrap();
     let written = BlobWritten { changed, md5: Some([1; 16]), crc64: Some(2), version: Some(now()) };
     let read = blob::blob_put(&answered(&request, BlobOutcome::BlobPut(written)).read()).unwrap();
@@ -363,10 +403,12 @@ fn writes_and_copies_are_read_as_given() {
     let read = blob::block_put(&answered(&request, BlobOutcome::BlockPut(sums)).read()).unwrap();
     assert_eq!((read.stamp, read.crc64), (None, Some(3)));
     let appended = BlockAppended { changed, offset: 11, block_count: 2, sums };
-    let read = blob::block_appended(&answered(&request, BlobOutcome::BlockAppended(appended)).read()).unwrap();
+    let read =
+        blob::block_appended(&answered(&request, BlobOutcome::BlockAppended(appended)).read()).unwrap();
     assert_eq!((read.offset, read.block_count, read.written.crc64), (11, Some(2), Some(3)));
 
-    let request = blob::copy_blob(&path("b"), "http://h/acct/c/a", true, &Metadata::default(), &none).unwrap();
+    let request =
+        blob::copy_blob(&path("b"), "http://h/acct/c/a", true, &Metadata::default(), &none).unwrap();
     let BlobCommand::CopyBlob(copy) = command(&request) else { panic!("no copy") };
     assert_eq!((copy.source.shown.as_str(), copy.is_sync), ("http://h/acct/c/a", true));
     let copied = BlobCopied {
@@ -384,6 +426,7 @@ fn writes_and_copies_are_read_as_given() {
     let block = ListedBlock { id: BlockId::from_bytes(b"1").unwrap(), length: 5 };
     let list = BlockList { blob: None, committed: Some(vec![block.clone()]), uncommitted: Some(Vec::new()) };
     let request = blob::get_block_list(&path("a").into(), BlockListType::All, &none).unwrap();
-    let read = blob::block_list_fetched(&answered(&request, BlobOutcome::BlockListFetched(list)).read()).unwrap();
+    let read =
+        blob::block_list_fetched(&answered(&request, BlobOutcome::BlockListFetched(list)).read()).unwrap();
     assert_eq!((read.committed, read.uncommitted), (vec![block], Vec::new()));
 }

@@ -65,7 +65,8 @@ pub fn ask(service: StorageService, request: &Request) -> Asked {
                 metadata_names: &[],
                 body: &request.body,
             };
-            blob::route(&request.method, &address, &query, &headers).and_then(|route| blob::decode(route, &read))
+            blob::route(&request.method, &address, &query, &headers)
+                .and_then(|route| blob::decode(route, &read))
         }
     };
     Asked { service, command, reply, form }
