@@ -86,7 +86,9 @@ fn with_headers(mut response: Response, kept: &BlobHeaders, overrides: &BlobHead
 fn with_common(response: Response, reply: &Reply, properties: &BlobProperties) -> Response {
     let version = &reply.version;
     let mut response = with_changed(response, properties.changed).with("Accept-Ranges", "bytes");
-    if version.is_at_least(TAGS_VERSION) && !properties.tags.is_empty() {
+    // One version tells it of blobs without tags too (recorded).
+    let tells_none = version.as_str() == "2018-11-09";
+    if version.is_at_least(TAGS_VERSION) && !properties.tags.is_empty() || tells_none {
         response.add("x-ms-tag-count", properties.tags.len().to_string());
     }
     if let Some(shown) = properties.version.filter(|_| version.is_at_least(VERSIONS_VERSION)) {

@@ -55,9 +55,10 @@ fn a_sum_that_does_not_hold_changes_nothing_and_keeps_nothing() {
     bench.put("b", &bytes(1, 10));
     for length in [100, 50_000] {
         let body = bytes(4, length);
-        for sums in
-            [TransferSums { md5: Some([0; 16]), ..TransferSums::default() }, TransferSums { crc64: Some(7), ..TransferSums::default() }]
-        {
+        for sums in [
+            TransferSums { md5: Some([0; 16]), ..TransferSums::default() },
+            TransferSums { crc64: Some(7), ..TransferSums::default() },
+        ] {
             let mut command = new_blob("b", NewKind::Block, length as u64);
             command.sums = sums;
             let refused = bench.run_with(BlobCommand::PutBlob(command), body.clone());
