@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, Method};
 use tavola_model::{AccountName, Query, StorageService};
 
 static X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
+static CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 /// How a request is signed with an account key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +62,8 @@ fn table_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<Stri
     let headers = request.headers;
     let mut text = String::with_capacity(256);
     push_line(&mut text, request.method.as_str());
-    push_line(&mut text, header(headers, "content-md5")?);
-    push_line(&mut text, header(headers, "content-type")?);
+    push_line(&mut text, header(headers, &CONTENT_MD5)?);
+    push_line(&mut text, header(headers, header::CONTENT_TYPE)?);
     push_line(&mut text, date(headers)?);
     push_short_resource(&mut text, account, request);
     Some(text)
@@ -83,8 +84,8 @@ fn full_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<Strin
     push_line(&mut text, header(headers, "content-encoding")?);
     push_line(&mut text, header(headers, "content-language")?);
     push_line(&mut text, content_length(headers)?);
-    push_line(&mut text, header(headers, "content-md5")?);
-    push_line(&mut text, header(headers, "content-type")?);
+    push_line(&mut text, header(headers, &CONTENT_MD5)?);
+    push_line(&mut text, header(headers, header::CONTENT_TYPE)?);
     push_line(&mut text, date_unless_x_ms_date(headers)?);
     for name in ["if-modified-since", "if-match", "if-none-match", "if-unmodified-since", "range"] {
         push_line(&mut text, header(headers, name)?);
@@ -99,8 +100,8 @@ fn lite_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<Strin
     let headers = request.headers;
     let mut text = String::with_capacity(512);
     push_line(&mut text, request.method.as_str());
-    push_line(&mut text, header(headers, "content-md5")?);
-    push_line(&mut text, header(headers, "content-type")?);
+    push_line(&mut text, header(headers, &CONTENT_MD5)?);
+    push_line(&mut text, header(headers, header::CONTENT_TYPE)?);
     push_line(&mut text, date_unless_x_ms_date(headers)?);
     push_x_ms_headers(&mut text, headers)?;
     push_short_resource(&mut text, account, request);

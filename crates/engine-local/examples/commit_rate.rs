@@ -1,6 +1,6 @@
 //! How fast the embedded engine commits, gets and scans on this machine's disk.
 //!
-//! `cargo run --release -p tavola-engine-local --example commit_rate -- [seconds] [folder] [workers] [memtable MiB]`
+//! `cargo run --release -p tavola-engine-local --example commit_rate -- [rows] [folder] [workers] [memtable MiB]`
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), AnyError> {
     let mut arguments = std::env::args().skip(1);
-    let seconds = arguments.next().map_or(Ok(6), |text| text.parse())?;
+    let rows = arguments.next().map_or(Ok(250_000), |text| text.parse())?;
     let folder = tempfile::tempdir_in(arguments.next().unwrap_or_else(|| ".".to_owned()))?;
     let mut settings = LocalSettings::new(folder.path().join("data"));
     if let Some(text) = arguments.next() {
@@ -41,12 +41,13 @@ async fn main() -> Result<(), AnyError> {
     let engine = LocalEngine::open(settings.clone(), Arc::new(SystemClock))?;
     engine.create_space(SPACE).await?;
 
-    let period = Duration::from_secs(seconds);
     for (name, spread) in [("one hot partition", Spread::Hot), ("many partitions", Spread::Wide)] {
         let cpu_before = cpu_time();
-        let (written, latencies) = write_for(&engine, period, spread).await?;
-        let rate = written as f64 / period.as_secs_f64();
-        let cpu = (cpu_time() - cpu_before).as_secs_f64() * 1e6 / written as f64;
+        let started = Instant::now();
+        let latencies = write_rows(&engine, rows / WRITERS, spread).await?;
+        let written = latencies.len() as f64;
+        let rate = written / started.elapsed().as_secs_f64();
+        let cpu = (cpu_time() - cpu_before).as_secs_f64() * 1e6 / written;
         writeln!(out, "insert, {name}: {rate:.0}/s, {}, CPU {cpu:.1} us", percentiles(latencies))?;
     }
     let rows = Arc::new(AtomicU64::new(0));
@@ -123,20 +124,15 @@ fn wide_key(writer: u64, count: u64) -> (Vec<u8>, Vec<u8>) {
     (format!("partition-{writer}-{}", count / 10).into_bytes(), format!("row-{count:010}").into_bytes())
 }
 
-async fn write_for(
-    engine: &Arc<LocalEngine>,
-    period: Duration,
-    spread: Spread,
-) -> Result<(u64, Vec<u32>), AnyError> {
-    let deadline = Instant::now() + period;
+/// Writes the same number of rows whatever the speed, so that what is read afterwards is the same.
+async fn write_rows(engine: &Arc<LocalEngine>, rows_each: u64, spread: Spread) -> Result<Vec<u32>, AnyError> {
     let writers = (0..WRITERS).map(|writer| {
         let engine = engine.clone();
         tokio::spawn(async move {
             let mut latencies = Vec::new();
             let mut state = writer + 1;
             let mut body = vec![0u8; BODY_BYTES];
-            let mut count = 0;
-            while Instant::now() < deadline {
+            for count in 0..rows_each {
                 for chunk in body.chunks_mut(8) {
                     state = next_random(state);
                     chunk.copy_from_slice(&state.to_le_bytes()[..chunk.len()]);
@@ -151,7 +147,6 @@ async fn write_for(
                     |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
                 engine.transact(SPACE, &partition, &[&row], &mut decide).await?;
                 latencies.push(u32::try_from(started.elapsed().as_micros())?);
-                count += 1;
             }
             Ok::<_, AnyError>(latencies)
         })
@@ -160,7 +155,7 @@ async fn write_for(
     for writer in writers.collect::<Vec<_>>() {
         all.extend(writer.await??);
     }
-    Ok((all.len() as u64, all))
+    Ok(all)
 }
 
 fn next_random(mut state: u64) -> u64 {

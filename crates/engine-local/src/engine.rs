@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::catalog::{SLOT_LEN, Space};
 use crate::commit::{Committer, Shared};
 use crate::commit_queue::{Answer, RowChange, SpacesSnapshot, Task, TreeRows, Write};
-use crate::content::{INDEX_SPACE, LocalContents};
+use crate::content::{ContentDisk, INDEX_SPACE, LocalContents};
 use crate::disk::DiskGuard;
 use crate::folder::{DataFolder, OpenError};
 use crate::journal::JournalWriter;
@@ -42,6 +42,15 @@ pub struct LocalEngine {
 impl LocalEngine {
     /// Opens a data folder, or makes it.
     pub fn open(settings: LocalSettings, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
+        Self::open_on(settings, clock, ContentDisk::default())
+    }
+
+    /// The same, with another way to sync extents and to make holes, for tests.
+    pub(crate) fn open_on(
+        settings: LocalSettings,
+        clock: Arc<dyn Clock>,
+        disk: ContentDisk,
+    ) -> Result<Arc<Self>, OpenError> {
         let folder = DataFolder::open(&settings.data_dir)?;
         let (store, journal) = Store::open(folder, &settings)?;
         let store = Arc::new(store);
@@ -55,7 +64,7 @@ impl LocalEngine {
             store,
         };
         let ticks = Arc::new(TickClock::starting_above(shared.store.last_tick(), clock.clone()));
-        let contents = LocalContents::open(&shared, &ticks, clock);
+        let contents = LocalContents::open(&shared, &ticks, clock, disk);
         let contents = contents.map_err(|cause| shared.store.folder.failed(cause))?;
         let engine = Self { shared, ticks, contents, threads: Mutex::default() };
         engine

@@ -54,6 +54,10 @@ pub(crate) const TABLE_BYTES: u64 = 16 * MIB;
 /// Size of a block of a table file, which is read and checked as a whole. Blocks of 4 KiB make scans dearer, by a tenth,
 /// and twice the index; blocks of 16 KiB make point reads dearer.
 pub(crate) const BLOCK_BYTES: u32 = 8 * 1024;
+/// Rows of a block from one key that is stored in full to the next. Both ends of a scan are looked for in every block, and
+/// the rows from the nearest full key on are decoded for it: with ten rows of a kilobyte that was the whole block. Fewer
+/// rows make blocks larger by the prefixes of keys that are stored more often.
+pub(crate) const BLOCK_RESTART_ROWS: u8 = 4;
 /// Runs of flushed table files that are compacted at once into the first level, which has as many table files. Fewer would
 /// be rewritten together with that level more often; more would be looked into by every read.
 pub(crate) const COMPACTED_RUNS: u8 = 8;

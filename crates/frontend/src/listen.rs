@@ -247,25 +247,29 @@ fn into_http(
     case: &HeaderCase,
 ) -> http::Response<AnswerBody> {
     let length = if is_head { response.content_length } else { None }.unwrap_or(body.length());
-    let extensions = case.of(&response);
     let body = if is_head { AnswerBody::Whole(Bytes::new()) } else { body };
     let mut message = http::Response::new(body);
     *message.status_mut() = response.status;
-    *message.extensions_mut() = extensions;
     let headers = message.headers_mut();
     headers.reserve(response.headers.len() + 1);
     if response.status != StatusCode::NO_CONTENT || length == 0 {
         headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(length));
     }
+    let mut all_common = true;
     for (name, value) in response.headers {
-        headers.append(response_case::header_name(name), value);
+        let name = response_case::common_name(name).unwrap_or_else(|| {
+            all_common = false;
+            response_case::other_name(name)
+        });
+        headers.append(name, value);
     }
     for (name, value) in response.metadata {
         // A value can only be unfit where it echoes a client's bytes; then it is left out.
         if let Ok(value) = HeaderValue::try_from(value) {
-            headers.append(response_case::header_name(&name), value);
+            headers.append(response_case::other_name(&name), value);
         }
     }
+    *message.extensions_mut() = case.of(all_common);
     message
 }
 

@@ -103,7 +103,7 @@ impl Pipeline {
         transfers: &Transfers,
     ) -> Answer {
         let host = received.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let address = Address::parse(host, &received.path);
+        let address = Address::parse(host, received.path());
         let mut reply = Reply::of(
             &received.method,
             &received.headers,
@@ -112,7 +112,7 @@ impl Pipeline {
             received.origin.secure,
         );
         reply.show_plan = self.settings.show_plan;
-        let query = Query::parse(&received.query);
+        let query = Query::parse(received.query());
         let mut exchange = Exchange::default();
         if received.origin.service == StorageService::Table {
             let none = Query::default();
@@ -304,7 +304,7 @@ impl Pipeline {
         let Head { received, query, address } = head;
         let head = RequestHead {
             method: &received.method,
-            path: &received.path,
+            path: received.path(),
             query,
             headers: &received.headers,
             address,
@@ -400,7 +400,7 @@ fn caller_id(received: &Received, address: &Address<'_>) -> CallerId {
         // A signature by an account key differs from request to request.
         Some(_) => b"account key",
         None => {
-            let mut parts = received.query.split('&');
+            let mut parts = received.query().split('&');
             parts.find_map(|part| part.strip_prefix("sig=")).unwrap_or_default().as_bytes()
         }
     };

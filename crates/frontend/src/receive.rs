@@ -4,17 +4,15 @@ use std::net::IpAddr;
 
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, Method, Uri, header};
 use tavola_model::{ErrorCode, StorageService};
 
 /// The head of a request.
 pub(crate) struct Received {
     /// The verb on the wire.
     pub method: Method,
-    /// The raw path.
-    pub path: String,
-    /// The raw query, without `?`.
-    pub query: String,
+    /// The target on the request line.
+    pub uri: Uri,
     /// All headers.
     pub headers: HeaderMap,
     /// Names of metadata headers as they were written, where their case means something.
@@ -43,15 +41,17 @@ impl Received {
     pub fn new(parts: Parts, origin: Origin, metadata_names: Vec<String>) -> Self {
         let mut headers = parts.headers;
         let refusal = settle_host(&mut headers, parts.uri.authority(), origin).err();
-        Self {
-            method: parts.method,
-            path: parts.uri.path().to_owned(),
-            query: parts.uri.query().unwrap_or_default().to_owned(),
-            headers,
-            metadata_names,
-            origin,
-            refusal,
-        }
+        Self { method: parts.method, uri: parts.uri, headers, metadata_names, origin, refusal }
+    }
+
+    /// The raw path.
+    pub fn path(&self) -> &str {
+        self.uri.path()
+    }
+
+    /// The raw query, without `?`.
+    pub fn query(&self) -> &str {
+        self.uri.query().unwrap_or_default()
     }
 }
 

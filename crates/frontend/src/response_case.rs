@@ -14,7 +14,6 @@ use http::header::{self, HeaderName};
 use http_body_util::Empty;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tavola_protocol::Response;
 use tokio::io::AsyncWriteExt;
 
 /// Names of nearly every answer, apart so that most responses clone a small map.
@@ -52,33 +51,34 @@ impl HeaderCase {
         Self { common: learn(COMMON).await, all: learn(&all).await }
     }
 
-    /// What a response carries so that its names keep their case.
-    pub fn of(&self, response: &Response) -> Extensions {
-        let is_rare =
-            |name: &str| name.bytes().any(|byte| byte.is_ascii_uppercase()) && !COMMON.contains(&name);
-        let has_rare = response.headers.iter().any(|(name, _)| is_rare(name));
-        if has_rare { self.all.clone() } else { self.common.clone() }
+    /// What a response carries so that its names keep their case, where all of them are common or not.
+    pub fn of(&self, all_common: bool) -> Extensions {
+        if all_common { self.common.clone() } else { self.all.clone() }
     }
 }
 
-/// A header name of ours, without parsing it where it is one of nearly every answer.
-pub fn header_name(name: &str) -> HeaderName {
+/// A header name of nearly every answer, which is not parsed again; `None` for any other.
+pub fn common_name(name: &str) -> Option<HeaderName> {
     static REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
     static CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
     static VERSION: HeaderName = HeaderName::from_static("x-ms-version");
-    match name {
+    Some(match name {
         "Cache-Control" => header::CACHE_CONTROL,
         "Content-Type" => header::CONTENT_TYPE,
         "Date" => header::DATE,
         "ETag" => header::ETAG,
-        "Location" => header::LOCATION,
         "Server" => header::SERVER,
         "X-Content-Type-Options" => header::X_CONTENT_TYPE_OPTIONS,
         "x-ms-request-id" => REQUEST_ID.clone(),
         "x-ms-client-request-id" => CLIENT_REQUEST_ID.clone(),
         "x-ms-version" => VERSION.clone(),
-        other => HeaderName::from_bytes(other.as_bytes()).expect("our header names are valid"),
-    }
+        _ => return None,
+    })
+}
+
+/// Any other header name of ours.
+pub fn other_name(name: &str) -> HeaderName {
+    HeaderName::from_bytes(name.as_bytes()).expect("our header names are valid")
 }
 
 async fn learn(names: &[&str]) -> Extensions {

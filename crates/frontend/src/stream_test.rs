@@ -34,7 +34,7 @@ impl StreamRoute {
 
     pub fn find(received: &Received) -> Result<Self, ServiceError> {
         let option = |name: &str| {
-            let mut parts = received.query.split('&').filter_map(|part| part.split_once('='));
+            let mut parts = received.query().split('&').filter_map(|part| part.split_once('='));
             parts.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
         };
         match received.method {

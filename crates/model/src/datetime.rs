@@ -200,30 +200,33 @@ impl DateTime {
     /// Writes `yyyy-MM-ddThh:mm:ss[.f{1,7}]Z` with the given text between the parts of the clock (`:` for a
     /// Timestamp, `%3A` for an ETag); trailing zeros of the fraction are left out, as the service does.
     pub fn write_trimmed(self, colon: &str, out: &mut Vec<u8>) {
+        // Pages are full of these, so the text is put together in one piece of fixed length.
         let (year, month, day) = self.date();
-        let (hour, minute, second, mut fraction) = self.time_of_day();
-        out.extend_from_slice(&two_digits(year / 100));
-        out.extend_from_slice(&two_digits(year % 100));
-        for part in [month, day] {
-            let [tens, ones] = two_digits(part);
-            out.extend_from_slice(&[b'-', tens, ones]);
+        let (hour, minute, second, fraction) = self.time_of_day();
+        let mut text = *b"yyyy-MM-ddThh:mm:ss.fffffffZ";
+        let pairs =
+            [(0, year / 100), (2, year % 100), (5, month), (8, day), (11, hour), (14, minute), (17, second)];
+        for (at, value) in pairs {
+            text[at..at + 2].copy_from_slice(&two_digits(value));
         }
-        out.push(b'T');
-        out.extend_from_slice(&two_digits(hour));
-        for part in [minute, second] {
-            out.extend_from_slice(colon.as_bytes());
-            out.extend_from_slice(&two_digits(part));
+        for (at, value) in [(20, fraction / 100_000), (22, fraction / 1000 % 100), (24, fraction / 10 % 100)]
+        {
+            text[at..at + 2].copy_from_slice(&two_digits(value));
         }
-        if fraction > 0 {
-            let mut digits = 7;
-            while fraction.is_multiple_of(10) {
-                fraction /= 10;
-                digits -= 1;
-            }
-            out.push(b'.');
-            push_digits(out, fraction, digits);
+        text[26] = two_digits(fraction % 10)[1];
+        let end = match text[20..27].iter().rposition(|digit| *digit != b'0') {
+            Some(last) => 21 + last,
+            None => 19,
+        };
+        text[end] = b'Z';
+        if colon == ":" {
+            return out.extend_from_slice(&text[..=end]);
         }
-        out.push(b'Z');
+        out.extend_from_slice(&text[..13]);
+        out.extend_from_slice(colon.as_bytes());
+        out.extend_from_slice(&text[14..16]);
+        out.extend_from_slice(colon.as_bytes());
+        out.extend_from_slice(&text[17..=end]);
     }
 
     fn whole_seconds_text(self, colon: char) -> String {
@@ -283,10 +286,20 @@ fn take_name(rest: &mut &[u8], names: &[&str]) -> Option<usize> {
     names.iter().position(|known| known.as_bytes() == name)
 }
 
+/// The digits of every number below 100.
+const TWO_DIGITS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number as usize] = [b'0' + number / 10, b'0' + number % 10];
+        number += 1;
+    }
+    pairs
+};
+
 /// A number below 100.
 fn two_digits(value: u32) -> [u8; 2] {
-    let digit = |value: u32| b'0' + u8::try_from(value % 10).expect("a digit");
-    [digit(value / 10), digit(value)]
+    TWO_DIGITS[value as usize]
 }
 
 fn push_digits(out: &mut Vec<u8>, mut value: u32, count: usize) {

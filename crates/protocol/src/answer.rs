@@ -1,5 +1,7 @@
 //! The headers that every answer has, whichever service gives it.
 
+use std::cell::RefCell;
+
 use http::HeaderValue;
 use tavola_model::DateTime;
 
@@ -47,12 +49,12 @@ pub(crate) fn finish(
     }
     response.add("x-ms-request-id", reply.request_id.as_str());
     if let Some(id) = &reply.client_request_id {
-        response.add("x-ms-client-request-id", id.as_str());
+        response.add("x-ms-client-request-id", id.clone());
     }
     if let Sender::Service(_) = sender {
-        response.add("x-ms-version", reply.version.as_str());
+        response.add("x-ms-version", reply.version.as_header().clone());
     }
-    response.add("Date", now.to_rfc1123());
+    response.add("Date", date_header(now));
     match cors {
         None => {}
         Some(CorsHeaders::Varies) => response.add("Vary", "Origin"),
@@ -67,6 +69,21 @@ pub(crate) fn finish(
             }
         }
     }
+}
+
+/// The value of `Date`, which a thread makes once a second.
+fn date_header(now: DateTime) -> HeaderValue {
+    thread_local! {
+        static LAST: RefCell<Option<(i64, HeaderValue)>> = const { RefCell::new(None) };
+    }
+    let second = now.unix_seconds();
+    LAST.with_borrow_mut(|last| match last {
+        Some((made_for, date)) if *made_for == second => date.clone(),
+        _ => {
+            let date = HeaderValue::try_from(now.to_rfc1123()).expect("a date is ASCII");
+            last.insert((second, date)).1.clone()
+        }
+    })
 }
 
 /// The names a script may read: those of the rule, with `*` spelled out.

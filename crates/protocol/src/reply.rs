@@ -2,7 +2,7 @@
 //! answered even when nothing else could be read. What tables negotiate beyond it is in `table/form.rs`.
 
 use http::header::{self, AsHeaderName, HeaderName};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use tavola_model::{Address, AddressStyle, CLIENT_REQUEST_ID_BYTES_MAX, ServiceError};
 
 use crate::version::ApiVersion;
@@ -17,7 +17,7 @@ pub struct Reply {
     /// Our id of the request.
     pub request_id: String,
     /// The client's id of the request, echoed.
-    pub client_request_id: Option<String>,
+    pub client_request_id: Option<HeaderValue>,
     /// The version asked for, echoed.
     pub version: ApiVersion,
     /// `scheme://host/` or `scheme://host/account/`.
@@ -40,20 +40,21 @@ impl Reply {
         request_id: String,
         secure: bool,
     ) -> Self {
-        let (version, version_refusal) = match asked_version(headers).map(ApiVersion::parse) {
+        let (version, version_refusal) = match asked_version(headers).map(ApiVersion::of_header) {
             None => (ApiVersion::default(), None),
             Some(Ok(version)) => (version, None),
             Some(Err(error)) => {
-                let given = asked_version(headers).unwrap_or_default();
+                let given = text(headers, &VERSION).unwrap_or_default();
                 let error = error.with_detail("HeaderName", "x-ms-version").with_detail("HeaderValue", given);
                 (ApiVersion::default(), Some(error))
             }
         };
         Self {
             request_id,
-            client_request_id: text(headers, &CLIENT_REQUEST_ID)
-                .filter(|id| id.len() <= CLIENT_REQUEST_ID_BYTES_MAX)
-                .map(str::to_owned),
+            client_request_id: headers
+                .get(&CLIENT_REQUEST_ID)
+                .filter(|id| id.len() <= CLIENT_REQUEST_ID_BYTES_MAX && id.to_str().is_ok())
+                .cloned(),
             version,
             base: base_url(headers, address, secure),
             account: address.map(|address| address.account.as_str().to_owned()).unwrap_or_default(),
@@ -70,8 +71,8 @@ impl Reply {
 }
 
 /// The version asked for; an empty header asks for none.
-fn asked_version(headers: &HeaderMap) -> Option<&str> {
-    text(headers, &VERSION).filter(|version| !version.is_empty())
+fn asked_version(headers: &HeaderMap) -> Option<&HeaderValue> {
+    headers.get(&VERSION).filter(|version| version.to_str().is_ok_and(|text| !text.is_empty()))
 }
 
 fn base_url(headers: &HeaderMap, address: Option<&Address<'_>>, secure: bool) -> String {

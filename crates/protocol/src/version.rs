@@ -2,11 +2,13 @@
 //!
 //! Any day from 2009 into the future is accepted and echoed; only text that is not a day is refused.
 
+use http::HeaderValue;
 use tavola_model::{DateTime, ErrorCode, ServiceError};
 
-/// A service version as the client named it. Versions compare by day.
+/// A service version as the client named it, kept as the value of the header in which it is echoed. Versions compare by
+/// day.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ApiVersion(Box<str>);
+pub struct ApiVersion(HeaderValue);
 
 impl ApiVersion {
     /// First version with JSON bodies.
@@ -23,27 +25,39 @@ impl ApiVersion {
 
     /// Accepts `yyyy-MM-dd` from 2009 on.
     pub fn parse(text: &str) -> Result<Self, ServiceError> {
-        let is_day = text.len() == 10 && DateTime::parse(text).is_some();
-        if !is_day || text < "2009" {
+        let value = HeaderValue::from_str(text).map_err(|_| ErrorCode::InvalidHeaderValue)?;
+        Self::of_header(&value)
+    }
+
+    /// Accepts the same as the value of a header.
+    pub(crate) fn of_header(value: &HeaderValue) -> Result<Self, ServiceError> {
+        let is_version = |text: &str| text.len() == 10 && text >= "2009" && DateTime::parse(text).is_some();
+        if !value.to_str().is_ok_and(is_version) {
             return Err(ErrorCode::InvalidHeaderValue.into());
         }
-        Ok(Self(text.into()))
+        Ok(Self(value.clone()))
     }
 
     /// Whether this version is `other` or later.
     pub fn is_at_least(&self, other: &str) -> bool {
-        &*self.0 >= other
+        self.0.as_bytes() >= other.as_bytes()
+    }
+
+    /// The day, as it was written.
+    pub fn as_str(&self) -> &str {
+        // It was read as text before it was taken.
+        self.0.to_str().unwrap_or(Self::DEFAULT)
     }
 
     /// As it was asked for.
-    pub fn as_str(&self) -> &str {
+    pub fn as_header(&self) -> &HeaderValue {
         &self.0
     }
 }
 
 impl Default for ApiVersion {
     fn default() -> Self {
-        Self(Self::DEFAULT.into())
+        Self(HeaderValue::from_static(Self::DEFAULT))
     }
 }
 

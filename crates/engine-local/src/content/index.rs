@@ -11,7 +11,7 @@
 //! little-endian. Rows that are queued and not yet durable are seen through the overlay: the caller of a put has the id
 //! as soon as the put is over.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tavola_engine::{
@@ -102,6 +102,8 @@ pub(crate) type Committed = oneshot::Receiver<Result<(), EngineError>>;
 pub(crate) struct Index {
     pub(crate) shared: Shared,
     pub(crate) ticks: Arc<TickClock>,
+    /// Held while the folder is told that it has contents: several puts may be the first.
+    pub(crate) making: Arc<Mutex<()>>,
 }
 
 impl Index {
@@ -115,8 +117,12 @@ impl Index {
         if let Some(space) = self.space() {
             return Ok(space);
         }
-        let store = self.shared.store.clone();
-        let noted = tokio::task::spawn_blocking(move || store.folder.note_contents()).await;
+        let (store, making) = (self.shared.store.clone(), self.making.clone());
+        let noted = tokio::task::spawn_blocking(move || {
+            let _making = making.lock().unwrap_or_else(PoisonError::into_inner);
+            store.folder.note_contents()
+        });
+        let noted = noted.await;
         noted.map_err(failed)?.map_err(failed)?;
         let (answer, answered) = oneshot::channel();
         self.shared.queue.push(Task::CreateSpace(INDEX_SPACE, answer))?;

@@ -28,5 +28,11 @@ pub(crate) use copy::{ContentCopy, CopyError};
 pub(crate) use extent::inspect;
 pub(crate) use extents::folder_in;
 pub(crate) use index::INDEX_SPACE;
+pub(crate) use store::ContentDisk;
 pub use store::{ContentUsage, LocalContents};
+
+#[cfg(test)]
+mod disk_test;
+#[cfg(test)]
+mod power_test;
 pub(crate) use verify::ContentCheck;

@@ -1,6 +1,5 @@
 //! The store of contents of the embedded engine.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::MetadataExt;
@@ -40,6 +39,25 @@ pub struct LocalContents {
 pub(crate) struct ContentParts {
     pub(crate) put: PutParts,
     pub(crate) sweeps: Arc<SweepList>,
+    /// Extents of former runs have numbers below this.
+    pub(crate) first_of_run: u64,
+}
+
+/// What the disk can do.
+pub(crate) struct ContentDisk {
+    /// Makes what was written to an extent durable.
+    pub(crate) sync: Arc<SyncExtent>,
+    /// Whether files can have holes made into them; `None` to find out.
+    pub(crate) punching: Option<Punching>,
+}
+
+/// Makes what was written to an extent durable.
+pub(crate) type SyncExtent = dyn Fn(&Extent) -> io::Result<()> + Send + Sync;
+
+impl Default for ContentDisk {
+    fn default() -> Self {
+        Self { sync: Arc::new(|extent| extent.file.sync_data()), punching: None }
+    }
 }
 
 /// What contents take on the disk.
@@ -56,33 +74,23 @@ impl LocalContents {
         shared: &Shared,
         ticks: &Arc<TickClock>,
         clock: Arc<dyn Clock>,
-    ) -> io::Result<Arc<Self>> {
-        Self::open_with(shared, ticks, clock, |extent| extent.file.sync_data(), None)
-    }
-
-    /// Opens the store with another way to sync, and with holes or without, for tests.
-    pub(crate) fn open_with(
-        shared: &Shared,
-        ticks: &Arc<TickClock>,
-        clock: Arc<dyn Clock>,
-        sync: impl Fn(&Extent) -> io::Result<()> + Clone + Send + 'static,
-        punching: Option<Punching>,
+        disk: ContentDisk,
     ) -> io::Result<Arc<Self>> {
         let folder = folder_in(&shared.store.folder.store_path());
         if !folder.exists() {
             create_folder(&folder)?;
             sync_folder(&shared.store.folder.store_path())?;
         }
-        let punching = match punching {
+        let punching = match disk.punching {
             Some(punching) => punching,
             None => probe_punching(&folder)?,
         };
         let sweeps = Arc::<SweepList>::default();
-        let index = Index { shared: shared.clone(), ticks: ticks.clone() };
+        let index = Index { shared: shared.clone(), ticks: ticks.clone(), making: Arc::default() };
         let extents = Arc::new(Extents::new(folder, shared.queue.clone(), ticks.clone(), sweeps.clone()));
         let put = PutParts {
-            index: index.clone(),
-            extents: extents.clone(),
+            index,
+            extents,
             readers: Arc::new(Readers::new(sweeps.clone())),
             disk: shared.disk.clone(),
             small: Arc::default(),
@@ -92,22 +100,14 @@ impl LocalContents {
         getrandom::fill(&mut salt).map_err(io::Error::other)?;
         let ids = ContentIds::new(clock, u64::from_ne_bytes(salt));
         ids.raise(shared.store.last_tick());
-        let parts = ContentParts { put: put.clone(), sweeps: sweeps.clone() };
+        let first_of_run = ticks.next().ticks();
+        let parts = ContentParts { put: put.clone(), sweeps: sweeps.clone(), first_of_run };
         let store = Self { parts, ids, threads: Mutex::default() };
         for (name, queue) in [("tavola-sync-small", &put.small), ("tavola-sync-large", &put.large)] {
-            let (queue, shared, sync) = (queue.clone(), shared.clone(), sync.clone());
-            store.spawn(name, move || sync::run(&queue, &shared, &sync))?;
+            let (queue, shared, sync) = (queue.clone(), shared.clone(), disk.sync.clone());
+            store.spawn(name, move || sync::run(&queue, &shared, &*sync))?;
         }
-        let first_of_run = ticks.next().ticks();
-        let sweeper = Sweeper {
-            sweeps: sweeps.clone(),
-            extents,
-            index,
-            put,
-            punching,
-            first_of_run,
-            dead: BTreeMap::new(),
-        };
+        let sweeper = Sweeper::new(&store.parts, punching);
         // What former runs left empty. A look at the first start after a crash costs little, and nothing else would come.
         shared.store.catalog.extents().keys().for_each(|extent| sweeps.look_at(*extent));
         store.spawn("tavola-sweep", move || sweeper.run())?;
@@ -138,6 +138,12 @@ impl LocalContents {
 
     pub(crate) fn parts(&self) -> &ContentParts {
         &self.parts
+    }
+
+    /// A second sweeper, beside the one that has a thread.
+    #[cfg(test)]
+    pub(crate) fn sweeper_for_test(&self) -> Sweeper {
+        Sweeper::new(&self.parts, Punching::Works)
     }
 
     /// Ends the threads, once no more writes are taken.

@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -23,6 +24,7 @@ use super::extent::{self, HEADER_BYTES, path_of};
 use super::extents::{ALIGNMENT, Extents, blocks_of};
 use super::index::{Index, IndexRow, Region, names_of};
 use super::put::{self, PutParts};
+use super::store::ContentParts;
 use crate::catalog::ExtentChange;
 use crate::commit_queue::Task;
 use crate::compaction::give_way;
@@ -124,21 +126,39 @@ pub(crate) enum Punching {
 
 /// The state of the thread.
 pub(crate) struct Sweeper {
-    pub(crate) sweeps: Arc<SweepList>,
-    pub(crate) extents: Arc<Extents>,
-    pub(crate) index: Index,
-    pub(crate) put: PutParts,
-    pub(crate) punching: Punching,
+    sweeps: Arc<SweepList>,
+    extents: Arc<Extents>,
+    index: Index,
+    put: PutParts,
+    punching: Punching,
     /// Extents of former runs have numbers below this.
-    pub(crate) first_of_run: u64,
+    first_of_run: u64,
     /// Bytes that were given back and are still there, where no holes can be made.
-    pub(crate) dead: BTreeMap<u64, u64>,
+    dead: BTreeMap<u64, u64>,
 }
 
 impl Sweeper {
+    pub(crate) fn new(parts: &ContentParts, punching: Punching) -> Self {
+        Self {
+            sweeps: parts.sweeps.clone(),
+            extents: parts.put.extents.clone(),
+            index: parts.put.index.clone(),
+            put: parts.put.clone(),
+            punching,
+            first_of_run: parts.first_of_run,
+            dead: BTreeMap::new(),
+        }
+    }
+
     /// Works until the list is closed.
     pub(crate) fn run(mut self) {
         give_way();
+        if self.punching == Punching::Missing
+            && let Err(error) = self.count_dead()
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "room of contents that were dropped before this start is not counted");
+        }
         while let Some(work) = self.sweeps.wait() {
             let done = match work {
                 Work::Sweep { regions, extents } => self.sweep(regions, extents),
@@ -152,6 +172,28 @@ impl Sweeper {
                 );
             }
         }
+    }
+
+    /// Counts what former runs could not give back: what an extent takes and no content has.
+    fn count_dead(&mut self) -> Result<(), EngineError> {
+        let extents = self.index.shared.store.catalog.extents();
+        let former = extents.keys().filter(|extent| **extent < self.first_of_run);
+        for extent in former {
+            let taken = self.extents.file(*extent).and_then(|file| file.file.metadata());
+            let taken = taken.map_err(|cause| EngineError::Failed { cause: cause.into() })?.blocks() * 512;
+            self.dead.insert(*extent, taken.saturating_sub(HEADER_BYTES));
+        }
+        let mut dead = std::mem::take(&mut self.dead);
+        self.visit_index(&mut |_, _, row| {
+            for region in &row.regions {
+                if let Some(dead) = dead.get_mut(&region.extent) {
+                    *dead = dead.saturating_sub(blocks_of(region));
+                }
+            }
+        })?;
+        dead.retain(|_, dead| *dead > 0);
+        self.dead = dead;
+        Ok(())
     }
 
     fn sweep(&mut self, regions: Vec<Region>, mut extents: BTreeSet<u64>) -> Result<(), EngineError> {

@@ -6,13 +6,13 @@
 //! proves nothing.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
 use super::extent::Extent;
+use super::store::SyncExtent;
 use crate::commit::{POISONED, Shared};
 
 /// What waits for one of the two threads.
@@ -96,7 +96,7 @@ impl SyncQueue {
 }
 
 /// The work of a thread, until its queue is closed.
-pub(crate) fn run(queue: &SyncQueue, shared: &Shared, sync: &dyn Fn(&Extent) -> io::Result<()>) {
+pub(crate) fn run(queue: &SyncQueue, shared: &Shared, sync: &SyncExtent) {
     while let Some(wanted) = queue.take() {
         for (number, wanted) in wanted {
             match sync(&wanted.extent) {

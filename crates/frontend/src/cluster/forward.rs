@@ -204,7 +204,7 @@ pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
 
 /// Whether another server would see the request as this one does.
 fn looks_the_same_elsewhere(received: &Received) -> bool {
-    let names = received.query.split('&').map(|part| part.split('=').next().unwrap_or_default());
+    let names = received.query().split('&').map(|part| part.split('=').next().unwrap_or_default());
     let mut bound_to_address = names.filter(|name| name.eq_ignore_ascii_case("sip"));
     !is_forwarded(&received.headers) && bound_to_address.next().is_none()
 }
@@ -217,9 +217,9 @@ fn request(received: &Received, body: &Bytes) -> Option<Request<Full<Bytes>>> {
     {
         return None;
     }
-    let target = match received.query.as_str() {
-        "" => received.path.clone(),
-        query => format!("{}?{query}", received.path),
+    let target = match received.query() {
+        "" => received.path().to_owned(),
+        query => format!("{}?{query}", received.path()),
     };
     let mut request = Request::new(Full::new(body.clone()));
     *request.method_mut() = received.method.clone();

@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use super::value::utf16_len;
 use crate::{ErrorCode, ServiceError};
 
 /// A table name that obeys the naming rule.
@@ -25,11 +26,11 @@ impl TableName {
 
     /// Accepts `text` if it obeys the naming rule. The service checks the length first.
     pub fn parse(text: &str) -> Result<Self, ServiceError> {
-        if !(Self::LEN_MIN..=Self::LEN_MAX).contains(&text.encode_utf16().count()) {
+        if !(Self::LEN_MIN..=Self::LEN_MAX).contains(&utf16_len(text)) {
             return Err(ErrorCode::OutOfRangeInput.into());
         }
         let starts_with_letter = text.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !starts_with_letter || !text.chars().all(|c| c.is_ascii_alphanumeric()) {
+        if !starts_with_letter || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(ErrorCode::InvalidResourceName.into());
         }
         Ok(Self { text: text.into(), folded: text.to_ascii_lowercase().into() })

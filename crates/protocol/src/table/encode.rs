@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use http::{HeaderValue, StatusCode};
 use tavola_model::{
-    DateTime, EntityPage, ErrorCode, Guid, PlanReport, ServiceError, StoredEntity, TableName, TableOutcome,
-    TablePage, WriteOutcome,
+    DateTime, EntityPage, ErrorCode, Etag, Guid, PlanReport, ServiceError, StoredEntity, TableName,
+    TableOutcome, TablePage, WriteOutcome,
 };
 
 use super::batch_out::{self, Multipart};
@@ -156,14 +156,20 @@ fn entity_fetched(
     now: DateTime,
 ) -> Response {
     let (body, content_type) = entity_body(reply, style, form, entity, now);
-    odata(StatusCode::OK, content_type, body).with("ETag", entity.etag().to_string())
+    odata(StatusCode::OK, content_type, body).with("ETag", etag_header(entity.etag()))
+}
+
+fn etag_header(etag: Etag) -> HeaderValue {
+    let mut text = Vec::with_capacity(48);
+    etag.write(&mut text);
+    HeaderValue::try_from(text).expect("an ETag is ASCII")
 }
 
 fn entity_written(reply: &Reply, form: &Form, outcome: &WriteOutcome, now: DateTime) -> Response {
     match outcome {
         WriteOutcome::Inserted(entity) => {
             let location = link::entity_url(&reply.base, form_table(form), &entity.key);
-            let etag = entity.etag().to_string();
+            let etag = etag_header(entity.etag());
             if form.style.prefer == Some(Preference::ReturnNoContent) {
                 return guarded(Response::empty(StatusCode::NO_CONTENT))
                     .with("Preference-Applied", Preference::ReturnNoContent.as_str())
@@ -177,7 +183,7 @@ fn entity_written(reply: &Reply, form: &Form, outcome: &WriteOutcome, now: DateT
             with_preference(response, form.style)
         }
         WriteOutcome::Updated { etag, .. } => {
-            guarded(Response::empty(StatusCode::NO_CONTENT)).with("ETag", etag.to_string())
+            guarded(Response::empty(StatusCode::NO_CONTENT)).with("ETag", etag_header(*etag))
         }
         WriteOutcome::Deleted => guarded(Response::empty(StatusCode::NO_CONTENT)),
     }

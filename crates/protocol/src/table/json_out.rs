@@ -305,11 +305,22 @@ fn is_plain(text: &[u8]) -> bool {
     let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word;
     let equals = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
     let special = |word: u64| (word | below(word, 0x20) | equals(word, b'"') | equals(word, b'\\')) & TOPS;
-    let (words, rest) = text.as_chunks::<8>();
-    let mut last = [b' '; 8];
-    last[..rest.len()].copy_from_slice(rest);
+    let (words, _) = text.as_chunks::<8>();
     let found = words.iter().fold(0, |found, word| found | special(u64::from_le_bytes(*word)));
-    found | special(u64::from_le_bytes(last)) == 0
+    found | special(last_bytes(text)) == 0
+}
+
+/// The last eight bytes of a text, or all of a shorter one, some of them twice and in any order.
+fn last_bytes(text: &[u8]) -> u64 {
+    if let Some(last) = text.last_chunk::<8>() {
+        return u64::from_le_bytes(*last);
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));
+    }
+    let byte = |at: usize| text.get(at).copied().unwrap_or(b' ');
+    let none = b' ';
+    u64::from_le_bytes([byte(0), byte(1), byte(2), none, none, none, none, none])
 }
 
 #[cfg(test)]

@@ -177,9 +177,9 @@ fn split_segments(path: &str) -> Vec<&str> {
 
 /// The two keys in the form nearly every client writes them, without a quote inside; anything else is for the parser.
 fn plain_keys(inner: &str) -> Option<(&str, &str)> {
-    let (partition, row) =
-        inner.strip_prefix("PartitionKey='")?.strip_suffix('\'')?.split_once("',RowKey='")?;
-    (!partition.contains('\'') && !row.contains('\'')).then_some((partition, row))
+    let (partition, rest) = inner.strip_prefix("PartitionKey='")?.split_once('\'')?;
+    let row = rest.strip_prefix(",RowKey='")?.strip_suffix('\'')?;
+    (!row.contains('\'')).then_some((partition, row))
 }
 
 /// `name(predicate)` in two; an unclosed parenthesis is a syntax error.

@@ -154,8 +154,7 @@ fn received(headers: &[(&'static str, &'static str)]) -> Received {
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     Received {
         method: Method::from_bytes(b"MERGE").unwrap(),
-        path: "/devstoreaccount1/People(PartitionKey='p',RowKey='%C3%A4')".to_owned(),
-        query: "timeout=7&x=%20".to_owned(),
+        uri: Uri::from_static("/devstoreaccount1/People(PartitionKey='p',RowKey='%C3%A4')?timeout=7&x=%20"),
         headers: headers.collect(),
         metadata_names: Vec::new(),
         origin: Origin {
@@ -229,11 +228,11 @@ async fn what_would_look_different_to_another_server_stays_here() {
     let fake = Fake::start(Manner::Answers(ANSWERED)).await;
     let affinity = beside(fake.port);
     let secure = Origin { secure: true, ..received(&[]).origin };
-    let from_afar = "sv=2019-02-02&SIP=10.0.0.1&sig=a".to_owned();
+    let from_afar = Uri::from_static("/devstoreaccount1/People?sv=2019-02-02&SIP=10.0.0.1&sig=a");
     for request in [
         received(&[("x-tavola-hop", "1")]),
         Received { origin: secure, ..received(&[]) },
-        Received { query: from_afar, ..received(&[]) },
+        Received { uri: from_afar, ..received(&[]) },
         received(&[("content-length", "7")]),
     ] {
         assert!(affinity.forward(&request, &Bytes::new(), &account(), &write()).await.unwrap().is_none());

@@ -1,0 +1,375 @@
+//! Many writes over many partitions: packed into transactions and sent in parallel.
+//!
+//! Each transaction is atomic, the whole is not, and its report says so: what was refused is named by its place in the
+//! input, everything else is written. Within one partition transactions go one after the other, in the order of the
+//! input, because overlapping ones only delay each other.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tavola_model::TRANSACTION_OPERATIONS_MAX;
+
+use crate::dynamic::DynamicEntity;
+use crate::entities::{pack, stamped};
+use crate::entity::Writable;
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::scope::In;
+use crate::table::TableClient;
+use crate::write::{Change, Condition, Write};
+
+/// Packed bytes after which a transaction is full: their text must stay below 4 MiB.
+const TRANSACTION_BYTES: usize = 1536 * 1024;
+
+/// How far long work has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Entities that are done.
+    pub entities: u64,
+    /// Requests that were made.
+    pub requests: u64,
+}
+
+/// Is told now and then how far long work has come.
+pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// How bulk work is done.
+///
+/// ```
+/// use tavola_client::BulkOptions;
+/// let options = BulkOptions { concurrency: 4, ..BulkOptions::default() };
+/// assert!(options.progress.is_none());
+/// ```
+#[derive(Clone)]
+pub struct BulkOptions {
+    /// Transactions on their way at once.
+    pub concurrency: usize,
+    /// Is told after each transaction.
+    pub progress: Option<ProgressCallback>,
+    /// Options of each write.
+    pub write: Option<WriteOptions>,
+}
+
+impl Default for BulkOptions {
+    fn default() -> Self {
+        Self { concurrency: 16, progress: None, write: None }
+    }
+}
+
+/// What bulk work did. It was not one transaction.
+#[derive(Debug, Default)]
+pub struct BulkReport {
+    /// Entities that were written or deleted.
+    pub written: u64,
+    /// Requests that were made, retries apart.
+    pub requests: u64,
+    /// Which of the input was refused, by its place from zero, and why; everything else is written.
+    pub refused: Vec<(u64, Error)>,
+}
+
+/// What is done with each entity of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Insert,
+    Upsert,
+    UpsertMerge,
+}
+
+impl TableClient {
+    /// Writes entities of any partitions, replacing those that are there: transactions of up to 100, in parallel. Not
+    /// atomic as a whole.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use tavola_client::DynamicEntity;
+    /// let entities = (0..10_000).map(|n| DynamicEntity::new((format!("{:02}", n % 64), format!("{n:06}"))).with("N", n));
+    /// let report = table.bulk_upsert(futures_util::stream::iter(entities), None).await?;
+    /// assert!(report.refused.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn bulk_upsert<E: Writable>(
+        &self,
+        entities: impl Stream<Item = E> + Send,
+        options: Option<BulkOptions>,
+    ) -> Result<BulkReport> {
+        self.bulk(entities, Verb::Upsert, options).await
+    }
+
+    /// The same by merging into those that are there.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use tavola_client::DynamicEntity;
+    /// let prices = vec![DynamicEntity::new(("shoes", "0001")).with("Price", 5)];
+    /// table.bulk_upsert_merge(futures_util::stream::iter(prices), None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn bulk_upsert_merge<E: Writable>(
+        &self,
+        entities: impl Stream<Item = E> + Send,
+        options: Option<BulkOptions>,
+    ) -> Result<BulkReport> {
+        self.bulk(entities, Verb::UpsertMerge, options).await
+    }
+
+    /// Writes new entities of any partitions. Those whose key is in use are refused in the report; each costs up to one
+    /// more request.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use tavola_client::{DynamicEntity, Error};
+    /// let entities = vec![DynamicEntity::new(("Sales", "000001")), DynamicEntity::new(("Sales", "000001"))];
+    /// let report = table.bulk_insert(futures_util::stream::iter(entities), None).await?;
+    /// assert!(matches!(report.refused[..], [(1, Error::Taken { .. })]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn bulk_insert<E: Writable>(
+        &self,
+        entities: impl Stream<Item = E> + Send,
+        options: Option<BulkOptions>,
+    ) -> Result<BulkReport> {
+        self.bulk(entities, Verb::Insert, options).await
+    }
+
+    async fn bulk<E: Writable>(
+        &self,
+        entities: impl Stream<Item = E> + Send,
+        verb: Verb,
+        options: Option<BulkOptions>,
+    ) -> Result<BulkReport> {
+        let mut options = options.unwrap_or_default();
+        options.write = stamped::<E>(options.write);
+        let mut entities = pin!(entities);
+        let mut run = Run::new(self, &options);
+        let mut place = 0;
+        while let Some(entity) = entities.next().await {
+            match bulk_write(&entity, verb) {
+                Ok(write) => run.add(place, write).await?,
+                Err(error) => run.report.refused.push((place, error)),
+            }
+            place += 1;
+        }
+        run.finish().await
+    }
+
+    /// Removes every entity of a place, whatever its version: reads keys only, then transactions of 100 deletes in
+    /// parallel. Can be called again after a crash. To empty a whole table, dropping it is one request.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use tavola_client::In;
+    /// let report = table.bulk_delete(In::partition("Sales").rows("a".."b"), None).await?;
+    /// println!("{}", report.written);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn bulk_delete(&self, place: In, options: Option<BulkOptions>) -> Result<BulkReport> {
+        let options = options.unwrap_or_default();
+        let keys = self.query::<DynamicEntity>(place).select_names(["PartitionKey", "RowKey"]);
+        let mut keys = pin!(keys.stream());
+        let mut run = Run::new(self, &options);
+        let mut index = 0;
+        while let Some(entity) = keys.next().await {
+            let write = Write::new(entity?.key.checked()?, Change::Delete(Condition::Any));
+            run.add(index, write).await?;
+            index += 1;
+        }
+        let mut report = run.finish().await?;
+        // What another removed in between is gone, as was wanted.
+        let before = report.refused.len();
+        report.refused.retain(|(_, error)| !matches!(error, Error::NotFound));
+        report.written += u64::try_from(before - report.refused.len()).unwrap_or(0);
+        Ok(report)
+    }
+}
+
+fn bulk_write<E: Writable>(entity: &E, verb: Verb) -> Result<Write> {
+    let (key, properties) = (entity.key()?.checked()?, pack(entity)?);
+    Ok(Write::new(
+        key,
+        match verb {
+            Verb::Insert => Change::Insert(properties),
+            Verb::Upsert => Change::InsertOrReplace(properties),
+            Verb::UpsertMerge => Change::InsertOrMerge(properties),
+        },
+    ))
+}
+
+/// A write with its place in the input.
+type Placed = (u64, Write);
+
+/// What waits for one partition.
+#[derive(Default)]
+struct Waiting {
+    writes: VecDeque<Placed>,
+    /// A transaction of this partition is on its way.
+    busy: bool,
+}
+
+/// What one transaction, or what became of it, did.
+struct Sent {
+    partition: Box<str>,
+    written: u64,
+    requests: u64,
+    refused: Vec<(u64, Error)>,
+    fatal: Option<Error>,
+}
+
+struct Run<'a> {
+    table: &'a TableClient,
+    options: &'a BulkOptions,
+    waiting: HashMap<Box<str>, Waiting>,
+    count: usize,
+    sending: FuturesUnordered<futures_core::future::BoxFuture<'a, Sent>>,
+    report: BulkReport,
+}
+
+impl<'a> Run<'a> {
+    fn new(table: &'a TableClient, options: &'a BulkOptions) -> Self {
+        Self {
+            table,
+            options,
+            waiting: HashMap::new(),
+            count: 0,
+            sending: FuturesUnordered::new(),
+            report: BulkReport::default(),
+        }
+    }
+
+    /// Adds a write, and sends where a transaction is full or too much waits.
+    async fn add(&mut self, place: u64, write: Write) -> Result<()> {
+        let partition: Box<str> = write.key.partition.as_str().into();
+        let waiting = self.waiting.entry(partition.clone()).or_default();
+        waiting.writes.push_back((place, write));
+        self.count += 1;
+        if waiting.writes.len() >= TRANSACTION_OPERATIONS_MAX && !waiting.busy {
+            self.begin(&partition);
+        }
+        let concurrency = self.options.concurrency.max(1);
+        while self.sending.len() >= concurrency {
+            self.take_one().await?;
+        }
+        // So many transactions may wait beside those on their way.
+        while self.count >= concurrency * TRANSACTION_OPERATIONS_MAX {
+            self.begin_largest();
+            if !self.sending.is_empty() {
+                self.take_one().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<BulkReport> {
+        loop {
+            while self.sending.len() < self.options.concurrency.max(1) && self.begin_largest() {}
+            if self.sending.is_empty() {
+                self.report.refused.sort_by_key(|(place, _)| *place);
+                return Ok(self.report);
+            }
+            self.take_one().await?;
+        }
+    }
+
+    fn begin_largest(&mut self) -> bool {
+        let idle = self.waiting.iter().filter(|(_, waiting)| !waiting.busy && !waiting.writes.is_empty());
+        let largest =
+            idle.max_by_key(|(_, waiting)| waiting.writes.len()).map(|(partition, _)| partition.clone());
+        largest.is_some_and(|partition| {
+            self.begin(&partition);
+            true
+        })
+    }
+
+    /// Sends the next transaction of a partition: as many of its writes as fit, each entity once.
+    fn begin(&mut self, partition: &str) {
+        let Some(waiting) = self.waiting.get_mut(partition) else { return };
+        let (mut rows, mut bytes, mut writes) = (HashSet::new(), 0, Vec::new());
+        while let Some((_, write)) = waiting.writes.front() {
+            let size = write.change.properties().map_or(0, |properties| properties.as_bytes().len());
+            let full =
+                writes.len() == TRANSACTION_OPERATIONS_MAX || (bytes + size > TRANSACTION_BYTES && bytes > 0);
+            if full || !rows.insert(write.key.row.clone()) {
+                break;
+            }
+            bytes += size;
+            writes.extend(waiting.writes.pop_front());
+        }
+        waiting.busy = true;
+        self.count -= writes.len();
+        let (table, options, partition) = (self.table, self.options, partition.into());
+        self.sending.push(Box::pin(send(table, options.write.as_ref(), partition, writes)));
+    }
+
+    async fn take_one(&mut self) -> Result<()> {
+        let Some(sent) = self.sending.next().await else { return Ok(()) };
+        self.report.written += sent.written;
+        self.report.requests += sent.requests;
+        self.report.refused.extend(sent.refused);
+        if let Some(progress) = &self.options.progress {
+            progress(Progress { entities: self.report.written, requests: self.report.requests });
+        }
+        if let Some(error) = sent.fatal {
+            return Err(error);
+        }
+        let again = self.waiting.get_mut(&sent.partition).is_some_and(|waiting| {
+            waiting.busy = false;
+            waiting.writes.len() >= TRANSACTION_OPERATIONS_MAX
+        });
+        if again {
+            self.begin(&sent.partition);
+        } else if self.waiting.get(&sent.partition).is_some_and(|waiting| waiting.writes.is_empty()) {
+            self.waiting.remove(&sent.partition);
+        }
+        Ok(())
+    }
+}
+
+/// Sends a transaction; where one write is refused, the rest again, and after a few refusals one by one.
+async fn send(
+    table: &TableClient,
+    options: Option<&WriteOptions>,
+    partition: Box<str>,
+    mut writes: Vec<Placed>,
+) -> Sent {
+    const REFUSALS_MAX: usize = 3;
+    let mut sent = Sent { partition, written: 0, requests: 0, refused: Vec::new(), fatal: None };
+    while !writes.is_empty() && sent.refused.len() < REFUSALS_MAX {
+        sent.requests += 1;
+        let batch = writes.iter().map(|(_, write)| write.clone()).collect();
+        match table.apply_all(batch, options).await {
+            Ok(_) => {
+                sent.written += u64::try_from(writes.len()).unwrap_or(0);
+                return sent;
+            }
+            Err(Error::Transaction { index, cause }) if index < writes.len() => {
+                let (place, _) = writes.remove(index);
+                sent.refused.push((place, *cause));
+            }
+            Err(Error::Invalid(_)) if writes.len() > 1 => break,
+            Err(error) => {
+                sent.fatal = Some(error);
+                return sent;
+            }
+        }
+    }
+    for (place, write) in writes {
+        sent.requests += 1;
+        match table.apply(write, options).await {
+            Ok(_) => sent.written += 1,
+            Err(error @ (Error::Taken { .. } | Error::NotFound | Error::Changed | Error::Invalid(_))) => {
+                sent.refused.push((place, error));
+            }
+            Err(error) => {
+                sent.fatal = Some(error);
+                return sent;
+            }
+        }
+    }
+    sent
+}

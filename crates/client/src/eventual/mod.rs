@@ -1,0 +1,300 @@
+//! Eventually consistent transactions: an intent in a queue before the first write, removed after the last look.
+//!
+//! Steps in several partitions, tables or services cannot be atomic. They can be certain: the work is written down as
+//! one message, and a message that nobody deleted comes back. So every step runs at least once, whatever dies.
+
+mod guarded;
+mod settle;
+mod worker;
+
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub(crate) use guarded::Guard;
+pub(crate) use settle::{Derived, Intent, Rules, Target, settle};
+pub use worker::{After, Settler, Worked, Worker, WorkerSettings};
+
+use crate::entity::{Entity, Readable, Writable};
+use crate::error::{Error, Result};
+use crate::key::EntityKey;
+use crate::queue::{Lease, PutOptions, QueueClient};
+use crate::table::TableClient;
+
+/// Bytes of an intent: it stays below a message with room for escapes.
+pub(crate) const INTENT_BYTES_MAX: usize = 48 * 1024;
+/// How long an intent is hidden at first: after this long a worker takes over from a process that died.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// A queue of intents, and its `-poison` queue.
+///
+/// ```no_run
+/// # async fn example(account: tavola_client::Account) -> tavola_client::Result<()> {
+/// use tavola_client::eventual::Intents;
+/// let intents = Intents::new(account.queue("intents"));
+/// intents.create().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Intents {
+    queue: QueueClient,
+    poison: QueueClient,
+    lease: Duration,
+}
+
+impl Intents {
+    /// In this queue. Nothing is sent.
+    pub fn new(queue: QueueClient) -> Self {
+        let poison = queue.account().queue(&format!("{}-poison", queue.name()));
+        Self { queue, poison, lease: LEASE }
+    }
+
+    /// With another lease: how long a call may take before a worker takes over its work. In whole seconds.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use std::time::Duration;
+    /// use tavola_client::{Account, eventual::Intents};
+    /// let intents = Intents::new(Account::development()?.queue("intents")).with_lease(Duration::from_secs(5));
+    /// # let _ = intents;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_lease(mut self, lease: Duration) -> Self {
+        self.lease = lease.max(Duration::from_secs(1));
+        self
+    }
+
+    /// Makes both queues; those that are there are no error.
+    pub async fn create(&self) -> Result<()> {
+        self.queue.create().await?;
+        self.poison.create().await?;
+        Ok(())
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &QueueClient {
+        &self.queue
+    }
+
+    /// Where intents go that failed too often, each with its last error.
+    pub fn poison(&self) -> &QueueClient {
+        &self.poison
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// The one call: once it returns, the transaction will run at least once, by any process with a worker. One request.
+    ///
+    /// ```no_run
+    /// # async fn example(intents: tavola_client::eventual::Intents) -> tavola_client::Result<()> {
+    /// use futures_core::future::BoxFuture;
+    /// use serde::{Deserialize, Serialize};
+    /// use tavola_client::eventual::{Attempt, EventualTransaction};
+    /// use tavola_client::{EntityKey, Result, TableClient};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Archive {
+    ///     key: EntityKey,
+    /// }
+    ///
+    /// impl EventualTransaction for Archive {
+    ///     const KIND: &'static str = "archive-employee";
+    ///     type Context = TableClient;
+    ///     fn run<'a>(&'a self, table: &'a TableClient, attempt: &'a Attempt<'a>) -> BoxFuture<'a, Result<()>> {
+    ///         Box::pin(async move {
+    ///             attempt.still_mine()?;
+    ///             table.delete_if_there(&self.key, None).await.map(|_| ())
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// intents.submit(&Archive { key: ("Sales", "empid_000456").into() }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn submit<T: EventualTransaction>(&self, transaction: &T) -> Result<()> {
+        let body = serde_json::to_value(transaction).map_err(|error| Error::Step(error.to_string()))?;
+        self.put(T::KIND, body, Duration::ZERO).await.map(|_| ())
+    }
+
+    /// Puts an intent of any kind, hidden for a while.
+    pub(crate) async fn put(&self, kind: &str, body: Value, hidden: Duration) -> Result<Lease> {
+        let text = Envelope { kind: kind.into(), body }.text()?;
+        self.queue.put(&text, Some(PutOptions { hidden: Some(hidden), life: None })).await
+    }
+
+    /// Moves an entity to another table or another key's partition, by a worker that serves [`MoveEntity`]: it is in one
+    /// of them or in both, never in neither. One request; the worker makes four, and three to the queue.
+    ///
+    /// ```no_run
+    /// # async fn example(intents: tavola_client::eventual::Intents, current: tavola_client::TableClient, archive: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// intents.move_entity(&current, ("Sales", "empid_000456"), &archive).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn move_entity(
+        &self,
+        from: &TableClient,
+        key: impl Into<EntityKey>,
+        to: &TableClient,
+    ) -> Result<()> {
+        let moved = MoveEntity { from: from.name().to_owned(), key: key.into(), to: to.name().to_owned() };
+        self.submit(&moved).await
+    }
+}
+
+/// How a kind of work and its body are one message.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Envelope {
+    pub(crate) kind: String,
+    pub(crate) body: Value,
+}
+
+impl Envelope {
+    pub(crate) fn text(&self) -> Result<String> {
+        let text = serde_json::to_string(self).map_err(|error| Error::Step(error.to_string()))?;
+        if text.len() > INTENT_BYTES_MAX {
+            return Err(Error::Limit("an intent has at most 48 KiB"));
+        }
+        Ok(text)
+    }
+}
+
+/// Who finishes the derived writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Settle {
+    /// The call returns when all is written.
+    #[default]
+    Wait,
+    /// The call returns when the entity is written; a task of this process does the rest.
+    Behind,
+    /// The call returns when the entity is written; a worker does the rest when the lease is over.
+    Worker,
+}
+
+/// Work in steps, each of which may be done again. The value itself is the message.
+pub trait EventualTransaction: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// Names the kind in the message. A worker that does not know it leaves the message to others.
+    const KIND: &'static str;
+    /// What the steps work with: tables, containers, anything of the application.
+    type Context: Send + Sync;
+    /// Runs all steps. It may be called again after any of them, by another process, so each must be one that does no
+    /// harm when it is repeated; and before each write it asks [`Attempt::still_mine`].
+    fn run<'a>(&'a self, context: &'a Self::Context, attempt: &'a Attempt<'a>) -> BoxFuture<'a, Result<()>>;
+}
+
+/// One delivery of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    lease: &'a Lease,
+}
+
+impl<'a> Attempt<'a> {
+    pub(crate) fn new(lease: &'a Lease) -> Self {
+        Self { lease }
+    }
+
+    /// The same over all deliveries of the message: good as the id of a write that must be made once.
+    pub fn id(&self) -> &str {
+        self.lease.id()
+    }
+
+    /// Which delivery it is, from 1.
+    pub fn count(&self) -> u32 {
+        self.lease.dequeue_count()
+    }
+
+    /// Fails when another process may have taken over. Ask before each write.
+    pub fn still_mine(&self) -> Result<()> {
+        self.lease.still_mine()
+    }
+}
+
+/// A move between tables of one account, as an eventual transaction. A worker serves it with the account as context.
+///
+/// ```no_run
+/// # async fn example(account: tavola_client::Account) -> tavola_client::Result<()> {
+/// use std::sync::Arc;
+/// use tavola_client::eventual::{Intents, MoveEntity, Worker, WorkerSettings};
+/// let intents = Intents::new(account.queue("intents"));
+/// let worker = Worker::new(intents, WorkerSettings::default()).with::<MoveEntity>(Arc::new(account));
+/// worker.run(std::future::pending()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MoveEntity {
+    /// The table it is in.
+    pub from: String,
+    /// Its key, which stays.
+    pub key: EntityKey,
+    /// The table it goes to.
+    pub to: String,
+}
+
+impl EventualTransaction for MoveEntity {
+    const KIND: &'static str = "tavola-move";
+    type Context = crate::Account;
+
+    fn run<'a>(&'a self, account: &'a crate::Account, attempt: &'a Attempt<'a>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (from, to) = (account.table(&self.from), account.table(&self.to));
+            loop {
+                let Some(entity) = from.get::<crate::DynamicEntity>(&self.key, None).await? else {
+                    // An earlier attempt did it.
+                    return Ok(());
+                };
+                attempt.still_mine()?;
+                to.upsert(&entity.value, None).await?;
+                attempt.still_mine()?;
+                match from.delete(&entity, None).await {
+                    // Changed in between: what was copied is old.
+                    Err(Error::Changed) => {}
+                    Ok(()) | Err(Error::NotFound) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+}
+
+impl TableClient {
+    /// Inserts an entity once for an attempt, however often it is called: a marker with the attempt's id is written in
+    /// the same transaction. Gives whether it was inserted now. One request.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient, attempt: tavola_client::eventual::Attempt<'_>) -> tavola_client::Result<()> {
+    /// let entry = tavola_client::DynamicEntity::new(("ledger", "000001")).with("Amount", 5);
+    /// table.insert_once(&entry, &attempt).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn insert_once<E: Writable>(&self, entity: &E, attempt: &Attempt<'_>) -> Result<bool> {
+        let key = entity.key()?;
+        let marker = crate::DynamicEntity::new((key.partition.clone(), format!("~once_{}", attempt.id())));
+        attempt.still_mine()?;
+        let both = self.transaction(key.partition).insert(&marker)?.insert(entity)?;
+        match both.commit().await {
+            Ok(_) => Ok(true),
+            Err(Error::Transaction { index: 0, cause }) if matches!(*cause, Error::Taken { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether an entity type can be read and written whole, as moves and copies need it.
+pub(crate) fn reads_whole<E: Entity + Readable>() -> Result<()> {
+    if E::ENCRYPTED.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Limit("an encrypted property cannot be copied by an index"))
+    }
+}

@@ -1,0 +1,301 @@
+//! Looking at both sides of every index, telling and mending every difference, and filling an index of old data.
+
+use std::pin::pin;
+
+use futures_util::stream::{StreamExt, TryStreamExt};
+
+use crate::bulk::{Progress, ProgressCallback};
+use crate::dynamic::DynamicEntity;
+use crate::edm::EdmRef;
+use crate::entity::{KeyParts, Stored};
+use crate::error::{Error, Result};
+use crate::eventual::Target;
+use crate::index::table::{IndexedTable, copy_properties};
+use crate::index::{Definition, INDEX, Indexed, Place};
+use crate::key::EntityKey;
+use crate::resolve::same;
+use crate::scope::In;
+
+/// Entities that are looked at at once.
+const CONCURRENCY: usize = 16;
+/// Ranges of a scan.
+const RANGES: usize = 4;
+
+/// What `verify` does with what it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mend {
+    /// Tells it.
+    Tell,
+    /// Tells it, and makes it right by the same engine that every write uses.
+    Repair,
+}
+
+/// What `verify` found. While others write, what is on its way shows as a difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Entities that were looked at.
+    pub entities: u64,
+    /// Index entries that should be there and are not.
+    pub missing: u64,
+    /// Copies that are not as their entity is.
+    pub stale: u64,
+    /// Index entries that no entity asks for.
+    pub orphans: u64,
+    /// Entities that were never activated.
+    pub pending: u64,
+}
+
+impl Report {
+    /// Nothing was wrong.
+    pub fn is_clean(&self) -> bool {
+        self.missing + self.stale + self.orphans + self.pending == 0
+    }
+
+    fn add(&mut self, other: Self) {
+        self.entities += other.entities;
+        self.missing += other.missing;
+        self.stale += other.stale;
+        self.orphans += other.orphans;
+        self.pending += other.pending;
+    }
+}
+
+impl<E: Indexed> IndexedTable<E> {
+    /// Scans the table and every index, and compares. About one request for each entity and index, and one for each
+    /// entry.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{a}", row = "{b}", index(by_c, unique, row = "c_{c}"))]
+    /// # struct Employee { a: String, b: String, c: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// use tavola_client::index::Mend;
+    /// assert!(employees.verify(Mend::Tell, None).await?.is_clean());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn verify(&self, mend: Mend, progress: Option<ProgressCallback>) -> Result<Report> {
+        let mut report = Report::default();
+        let looked =
+            self.scan(self.table.clone()).map(|entity| async move { self.look(entity?, mend).await });
+        let mut looked = pin!(looked.buffer_unordered(CONCURRENCY));
+        while let Some(one) = looked.next().await {
+            report.add(one?);
+            if let Some(progress) = &progress {
+                progress(Progress { entities: report.entities, requests: 0 });
+            }
+        }
+        for definition in E::INDEXES.iter().filter(|definition| matches!(definition.place, Place::Table(_))) {
+            let entries = self.scan(self.table_of(definition));
+            let looked =
+                entries.map(|entry| async move { self.look_at_entry(&entry?, definition, mend).await });
+            let mut looked = pin!(looked.buffer_unordered(CONCURRENCY));
+            while let Some(one) = looked.next().await {
+                report.add(one?);
+            }
+        }
+        Ok(report)
+    }
+
+    /// Writes the entries of one index for every entity: for an index that was declared after the data was there. Can be
+    /// run again after a crash. Two values that are the same in a unique index give [`Error::Taken`].
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{a}", row = "{b}", index(by_c, unique, row = "c_{c}"))]
+    /// # struct Employee { a: String, b: String, c: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// println!("{}", employees.rebuild("by_c", None).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn rebuild(&self, index: &str, progress: Option<ProgressCallback>) -> Result<u64> {
+        let definition = self.definition(index)?;
+        let mut written = 0;
+        let work = self.scan(self.table.clone()).map(|entity| async move {
+            let entity = entity?;
+            let Some(stored) = self.primary(&entity)? else { return Ok::<_, Error>(false) };
+            let Some(key) = (definition.key)(&stored)? else { return Ok(false) };
+            let missing = match self.table_of(definition).fetch(&key.checked()?).await? {
+                Some(_) if definition.reserves() => Self::held_attempt(&stored, definition).is_none(),
+                found => found.is_none() || self.is_stale(definition, &key, &stored).await?,
+            };
+            if missing {
+                self.write_entry(definition, &stored, &key).await?;
+            }
+            Ok(missing)
+        });
+        let mut work = pin!(work.buffer_unordered(CONCURRENCY));
+        while let Some(one) = work.try_next().await? {
+            written += u64::from(one);
+            if let Some(progress) = &progress {
+                progress(Progress { entities: written, requests: 0 });
+            }
+        }
+        Ok(written)
+    }
+
+    fn scan(
+        &self,
+        table: crate::TableClient,
+    ) -> impl futures_core::Stream<Item = Result<Stored<DynamicEntity>>> + Send + use<E> {
+        table.scan_raw(In::whole_table(), RANGES)
+    }
+
+    /// Looks at something in the table: an entity, a copy, or a stranger.
+    async fn look(&self, entity: Stored<DynamicEntity>, mend: Mend) -> Result<Report> {
+        if let Some(index) = entity.get(INDEX).and_then(|name| name.as_str()) {
+            return match E::INDEXES.iter().find(|definition| definition.name == index) {
+                Some(definition) => self.look_at_entry(&entity, definition, mend).await,
+                None => Ok(Report::default()),
+            };
+        }
+        if entity.get(crate::write::PENDING).is_some() {
+            return Ok(Report { pending: 1, ..Report::default() });
+        }
+        if entity.get("_OwnerRow").is_some() {
+            // A reservation in a partition of the table itself.
+            return self.look_at_reservation(&entity, mend).await;
+        }
+        let Some(stored) = self.primary(&entity)? else { return Ok(Report::default()) };
+        let mut report = Report { entities: 1, ..Report::default() };
+        for definition in E::INDEXES {
+            let Some(key) = (definition.key)(&stored)? else { continue };
+            let found = self.table_of(definition).fetch(&key.checked()?).await?;
+            let one = match found {
+                None => Report { missing: 1, ..Report::default() },
+                Some(raw) if definition.reserves() => {
+                    let (owner, attempt) = Self::reservation_owner(raw);
+                    let is_held =
+                        owner == *stored.stored_key() && attempt == Self::held_attempt(&stored, definition);
+                    Report { missing: u64::from(!is_held), ..Report::default() }
+                }
+                Some(_) => {
+                    let stale = self.is_stale(definition, &key, &stored).await?;
+                    Report { stale: u64::from(stale), ..Report::default() }
+                }
+            };
+            if mend == Mend::Repair && !one.is_clean() {
+                self.write_entry(definition, &stored, &key).await?;
+            }
+            report.add(one);
+        }
+        Ok(report)
+    }
+
+    /// The entity, if it is one of this type under its own key.
+    fn primary(&self, entity: &Stored<DynamicEntity>) -> Result<Option<Stored<E>>> {
+        if entity.get(INDEX).is_some() || entity.get(crate::write::PENDING).is_some() {
+            return Ok(None);
+        }
+        match E::read(&entity.original()) {
+            Ok(value) if value.key().is_ok_and(|key| key == *entity.stored_key()) => {
+                Ok(Some(entity.clone().map(|_| value)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn is_stale(
+        &self,
+        definition: &Definition<E>,
+        key: &EntityKey,
+        stored: &Stored<E>,
+    ) -> Result<bool> {
+        let wanted = copy_properties(&stored.value, definition.name)?;
+        let Some(raw) = self.table_of(definition).fetch(&key.checked()?).await? else { return Ok(true) };
+        let equal = |(name, value): (&str, EdmRef<'_>)| {
+            raw.properties.get(name).is_some_and(|found| same(found, value))
+        };
+        let all = wanted.iter().all(|property| equal((property.name, property.value)));
+        Ok(!(all && wanted.len() == raw.properties.len()))
+    }
+
+    async fn write_entry(
+        &self,
+        definition: &'static Definition<E>,
+        stored: &Stored<E>,
+        key: &EntityKey,
+    ) -> Result<()> {
+        if definition.reserves() {
+            return self.reserve_existing(stored, definition, key).await;
+        }
+        if definition.place == Place::SamePartition {
+            let copy = copy_properties(&stored.value, definition.name)?;
+            let change = crate::write::Change::InsertOrReplace(copy);
+            // The entity's own tag is part of it, so that the copy is of what is there.
+            let touch = crate::write::Change::Merge(
+                tavola_model::Properties::empty(),
+                crate::write::Condition::Etag(stored.etag.clone()),
+            );
+            let txn = self.table.transaction(stored.stored_key().partition.clone());
+            return match txn.add(stored.stored_key(), touch)?.add(key, change)?.commit().await {
+                // Whoever changed it wrote the copy.
+                Err(Error::Transaction { index: 0, .. }) => Ok(()),
+                told => told.map(|_| ()),
+            };
+        }
+        self.repair(stored.stored_key(), [Target { of: definition.name.to_owned(), key: key.clone() }].into())
+            .await
+    }
+
+    async fn look_at_entry(
+        &self,
+        entry: &Stored<DynamicEntity>,
+        definition: &'static Definition<E>,
+        mend: Mend,
+    ) -> Result<Report> {
+        if definition.reserves() {
+            return self.look_at_reservation(entry, mend).await;
+        }
+        let source = entry.original().with_parts(KeyParts::AsProperties);
+        let key = entry.stored_key();
+        let owner = E::read(&source).and_then(|copy| Ok(copy.key()));
+        let is_wanted = match &owner {
+            Ok(Ok(owner)) => {
+                let entity = self.table.get::<E>(owner, None).await?;
+                entity.map(|entity| (definition.key)(&entity)).transpose()?.flatten().as_ref() == Some(key)
+            }
+            _ => false,
+        };
+        if is_wanted {
+            return Ok(Report::default());
+        }
+        if mend == Mend::Repair {
+            match (&owner, definition.place) {
+                (Ok(Ok(owner)), Place::Partition | Place::Table(_)) => {
+                    self.repair(owner, [Target { of: definition.name.to_owned(), key: key.clone() }].into())
+                        .await?;
+                }
+                _ => match self.table_of(definition).delete(entry, None).await {
+                    Ok(()) | Err(Error::Changed | Error::NotFound) => {}
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+        Ok(Report { orphans: 1, ..Report::default() })
+    }
+
+    async fn look_at_reservation(&self, entry: &Stored<DynamicEntity>, mend: Mend) -> Result<Report> {
+        let text = |name| entry.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+        let owner = EntityKey { partition: text("_OwnerPartition"), row: text("_OwnerRow") };
+        let attempt = match entry.original().get("_Attempt") {
+            Some(EdmRef::Guid(attempt)) => Some(attempt),
+            _ => None,
+        };
+        let found = self.table.get::<E>(&owner, None).await?;
+        let holds = |stored: &Stored<E>| {
+            E::INDEXES.iter().any(|definition| {
+                definition.reserves()
+                    && attempt.is_some()
+                    && Self::held_attempt(stored, definition) == attempt
+            })
+        };
+        if found.as_ref().is_some_and(holds) {
+            return Ok(Report::default());
+        }
+        // A reservation without an owner may be that of a write on its way: its intent gives it back, nobody else.
+        let _ = mend;
+        Ok(Report { orphans: 1, ..Report::default() })
+    }
+}

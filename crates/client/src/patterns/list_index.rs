@@ -1,0 +1,496 @@
+//! Index entities: lists of keys under a value that is not unique.
+//!
+//! A list in the entity's partition changes in one transaction with it; a list in another table follows by the settle
+//! engine, and holds both keys of each member. Lists are rewritten whole and writers of one value wait for each other:
+//! where a value is written often, the non-unique index of `index` (one small entity for each member) has neither
+//! contention nor a limit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+
+use futures_core::future::BoxFuture;
+use futures_util::future::try_join_all;
+use futures_util::stream::StreamExt;
+use serde_json::Value;
+use tavola_model::{PROPERTY_VALUE_BYTES_MAX, Properties, PropertiesBuilder};
+
+use crate::bulk::{Progress, ProgressCallback};
+use crate::dynamic::DynamicEntity;
+use crate::edm::EdmRef;
+use crate::entities::{CHANGED_TRIES_MAX, pause};
+use crate::entity::{Entity, Stored};
+use crate::error::{Error, Result};
+use crate::eventual::{After, Derived, Guard, Intents, Settle, Settler, Target};
+use crate::index::{Mend, Report};
+use crate::key::EntityKey;
+use crate::options::WriteOptions;
+use crate::queue::Lease;
+use crate::scope::In;
+use crate::table::TableClient;
+use crate::write::{Change, Condition, Write};
+
+/// The properties of a list: `Keys00`, `Keys01`, …, each a JSON text.
+const KEYS: &str = "Keys";
+/// UTF-16 units of one of them.
+const KEYS_UNITS_MAX: usize = PROPERTY_VALUE_BYTES_MAX / 2 - 64;
+/// How many a list has: an entity has at most 1 MiB.
+const KEYS_MAX: usize = 15;
+const LIST_ROW: &str = "list";
+
+/// Where the lists are kept.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Lists {
+    /// In the entity's partition: one transaction with it, an ETag loop.
+    SamePartition,
+    /// In another table: eventually consistent, by intents.
+    Table {
+        /// The table of the lists.
+        table: TableClient,
+        /// The queue of intents.
+        intents: Intents,
+    },
+}
+
+/// A list index over `E` by a value taken from it; `None` keeps an entity out.
+///
+/// **Atomic**: the entity, with its lists where they are in its partition. **Eventual**: lists in another table. **After
+/// a crash**: nothing to do, or a worker that serves this index. **Requests** of an insert: 2, or 6 with another table;
+/// of a change of the value: 3, or 8. **Refuses**: a list of more than about 900 KiB, more than 16 conflicts in a row.
+///
+/// ```no_run
+/// # async fn example(account: tavola_client::Account) -> tavola_client::Result<()> {
+/// use tavola_client::Entity;
+/// use tavola_client::eventual::Settle;
+/// use tavola_client::patterns::list_index::{ListIndex, Lists};
+///
+/// #[derive(Clone, Entity)]
+/// #[entity(partition = "{department}", row = "empid_{id:06}")]
+/// struct Employee {
+///     department: String,
+///     id: u32,
+///     last_name: String,
+/// }
+///
+/// let by_name = ListIndex::<Employee> {
+///     table: account.table("Employees"),
+///     lists: Lists::SamePartition,
+///     prefix: "lastname_",
+///     value: |e| Some(&e.last_name),
+/// };
+/// let new = Employee { department: "Sales".into(), id: 212, last_name: "Jones".into() };
+/// by_name.insert(&new, Settle::Wait).await?;
+/// println!("{}", by_name.find("Sales", "Jones").await?.len());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ListIndex<E> {
+    /// The entities.
+    pub table: TableClient,
+    /// Where the lists are kept.
+    pub lists: Lists,
+    /// What the keys of lists begin with.
+    pub prefix: &'static str,
+    /// The value under which an entity is listed.
+    pub value: fn(&E) -> Option<&str>,
+}
+
+/// A list as it was read.
+struct List {
+    key: EntityKey,
+    /// `None` if there is none.
+    etag: Option<String>,
+    members: BTreeSet<EntityKey>,
+}
+
+impl<E: Entity + Clone> ListIndex<E> {
+    /// Inserts an entity and lists it.
+    pub async fn insert(&self, entity: &E, settle: Settle) -> Result<Stored<E>> {
+        match &self.lists {
+            Lists::SamePartition => {
+                let key = entity.key()?;
+                let properties = crate::entities::pack(entity)?;
+                let change = Change::Insert(properties.clone());
+                let etag = self.write_with_lists(&key, change, None, (self.value)(entity)).await?;
+                let written = tavola_protocol::table::Written { etag };
+                Ok(crate::entities::as_stored(entity.clone(), key, properties, &written))
+            }
+            Lists::Table { intents, .. } => {
+                let targets = self.targets([(self.value)(entity)]);
+                let write = async |options| self.table.insert(entity, Some(options)).await;
+                let guard = self.guard(intents);
+                guard.write(self, entity.key()?, targets, settle, write, known).await
+            }
+        }
+    }
+
+    /// Saves a changed entity, and moves it between lists where its value changed.
+    pub async fn save(&self, stored: &mut Stored<E>, settle: Settle) -> Result<()> {
+        let before = E::read(&stored.original())?;
+        let (old, new) = ((self.value)(&before), (self.value)(stored));
+        if old == new {
+            return self.table.save(stored, None).await;
+        }
+        let key = stored.stored_key().clone();
+        match &self.lists {
+            Lists::SamePartition => {
+                let save = stored.plan_save()?;
+                let Some(write) = crate::entities::save_write(stored, &save)? else { return Ok(()) };
+                let etag = self.write_with_lists(&key, write.change, old, new).await?;
+                let written = tavola_protocol::table::Written { etag };
+                let (etag, timestamp) = crate::entities::told(&written);
+                stored.saved(&save, etag, timestamp)
+            }
+            Lists::Table { intents, .. } => {
+                let targets = self.targets([old, new]);
+                let write = async |options| {
+                    self.table.save(stored, Some(options)).await?;
+                    Ok(stored.clone())
+                };
+                self.guard(intents).write(self, key, targets, settle, write, known).await.map(|_| ())
+            }
+        }
+    }
+
+    /// Removes an entity, from its list too.
+    pub async fn delete(&self, stored: &Stored<E>, settle: Settle) -> Result<()> {
+        let before = E::read(&stored.original())?;
+        let (old, key) = ((self.value)(&before), stored.stored_key().clone());
+        match &self.lists {
+            Lists::SamePartition => {
+                let change = Change::Delete(Condition::Etag(stored.etag.clone()));
+                self.write_with_lists(&key, change, old, None).await.map(|_| ())
+            }
+            Lists::Table { intents, .. } => {
+                let targets = self.targets([old]);
+                let write = async |options| self.table.delete(stored, Some(options)).await;
+                self.guard(intents).write(self, key, targets, settle, write, |()| None).await
+            }
+        }
+    }
+
+    /// The keys that are listed under a value. One request. `partition` is that of the entities; lists in another table
+    /// have members of every partition, and it chooses among them unless it is empty.
+    pub async fn keys(&self, partition: &str, value: &str) -> Result<Vec<EntityKey>> {
+        let key = self.list_key(partition, value);
+        let list = read_list(self.list_table(), key, self.own_partition(partition)).await?;
+        let here = |member: &EntityKey| partition.is_empty() || member.partition == partition;
+        Ok(list.members.into_iter().filter(here).collect())
+    }
+
+    /// The entities that are listed under a value: one request, and one for each, 32 at a time. Members that are gone or
+    /// have another value by now are left out.
+    pub async fn find(&self, partition: &str, value: &str) -> Result<Vec<Stored<E>>> {
+        let keys = self.keys(partition, value).await?;
+        let found = self.table.get_many::<E>(keys).await?;
+        Ok(found.into_iter().flatten().filter(|entity| (self.value)(entity) == Some(value)).collect())
+    }
+
+    /// Scans entities and lists, and compares.
+    pub async fn verify(&self, mend: Mend, progress: Option<ProgressCallback>) -> Result<Report> {
+        let mut report = Report::default();
+        let mut wanted: BTreeMap<EntityKey, EntityKey> = BTreeMap::new();
+        let mut lists: Vec<List> = Vec::new();
+        let mut take = |found: Stored<DynamicEntity>, is_list: bool| -> Result<()> {
+            if is_list {
+                lists.push(as_list(&found, self.own_partition(&found.stored_key().partition))?);
+            } else if let Ok(entity) = E::read(&found.original())
+                && entity.key().is_ok_and(|key| key == *found.stored_key())
+            {
+                report.entities += 1;
+                if let Some(value) = (self.value)(&entity) {
+                    wanted.insert(
+                        found.stored_key().clone(),
+                        self.list_key(&found.stored_key().partition, value),
+                    );
+                }
+            }
+            Ok(())
+        };
+        let mut scan = pin!(self.table.scan_raw(In::whole_table(), 4));
+        let mut count = 0;
+        while let Some(found) = scan.next().await {
+            let found = found?;
+            let is_list = matches!(self.lists, Lists::SamePartition)
+                && found.stored_key().row.starts_with(self.prefix)
+                && found.get(&keys_name(0)).is_some();
+            take(found, is_list)?;
+            count += 1;
+            if let Some(progress) = &progress {
+                progress(Progress { entities: count, requests: 0 });
+            }
+        }
+        if let Lists::Table { table, .. } = &self.lists {
+            let mut scan = pin!(table.scan_raw(In::partitions_with_prefix(self.prefix), 4));
+            while let Some(found) = scan.next().await {
+                take(found?, true)?;
+            }
+        }
+        let mut wrong: Vec<(EntityKey, EntityKey)> = Vec::new();
+        for (member, list_key) in &wanted {
+            let listed = lists.iter().any(|list| list.key == *list_key && list.members.contains(member));
+            if !listed {
+                report.missing += 1;
+                wrong.push((member.clone(), list_key.clone()));
+            }
+        }
+        for list in &lists {
+            for member in list.members.iter().filter(|member| wanted.get(member) != Some(&list.key)) {
+                report.orphans += 1;
+                wrong.push((member.clone(), list.key.clone()));
+            }
+        }
+        if mend == Mend::Repair {
+            for (member, list_key) in wrong {
+                self.repair(member, list_key).await?;
+            }
+        }
+        Ok(report)
+    }
+
+    async fn repair(&self, member: EntityKey, list_key: EntityKey) -> Result<()> {
+        match &self.lists {
+            Lists::Table { intents, .. } => {
+                let targets = [Target { of: "list".to_owned(), key: list_key }].into();
+                self.guard(intents).repair(self, member, targets).await
+            }
+            Lists::SamePartition => {
+                let entity = self.table.get::<E>(&member, None).await?;
+                let value = entity.as_ref().and_then(|entity| (self.value)(entity));
+                let is_wanted =
+                    value.is_some_and(|value| self.list_key(&member.partition, value) == list_key);
+                let options = WriteOptions::default();
+                set_member(&self.table, list_key, &member.partition.clone(), &member, is_wanted, &options)
+                    .await
+            }
+        }
+    }
+
+    fn guard(&self, intents: &Intents) -> Guard {
+        let kind = format!("tavola-list/{}/{}", self.table.name().to_ascii_lowercase(), self.prefix);
+        Guard { intents: intents.clone(), kind }
+    }
+
+    fn list_table(&self) -> &TableClient {
+        match &self.lists {
+            Lists::SamePartition => &self.table,
+            Lists::Table { table, .. } => table,
+        }
+    }
+
+    /// The partition whose members a list names by their row alone.
+    fn own_partition<'p>(&self, partition: &'p str) -> &'p str {
+        match &self.lists {
+            Lists::SamePartition => partition,
+            Lists::Table { .. } => "",
+        }
+    }
+
+    fn list_key(&self, partition: &str, value: &str) -> EntityKey {
+        let name = format!("{}{value}", self.prefix);
+        match &self.lists {
+            Lists::SamePartition => EntityKey { partition: partition.to_owned(), row: name },
+            Lists::Table { .. } => EntityKey { partition: name, row: LIST_ROW.to_owned() },
+        }
+    }
+
+    fn targets<'v>(&self, values: impl IntoIterator<Item = Option<&'v str>>) -> BTreeSet<Target> {
+        let keys = values.into_iter().flatten().map(|value| self.list_key("", value));
+        keys.map(|key| Target { of: "list".to_owned(), key }).collect()
+    }
+
+    /// The entity and its lists in one transaction, again until nobody changed a list in between.
+    async fn write_with_lists(
+        &self,
+        key: &EntityKey,
+        change: Change,
+        old: Option<&str>,
+        new: Option<&str>,
+    ) -> Result<Option<String>> {
+        let partition = &key.partition;
+        for attempt in 1..=CHANGED_TRIES_MAX {
+            let read = [old, new].into_iter().flatten();
+            let read = read.map(|value| read_list(&self.table, self.list_key(partition, value), partition));
+            let mut lists = try_join_all(read).await?;
+            if let (Some(_), Some(list)) = (new, lists.last_mut()) {
+                list.members.insert(key.clone());
+            }
+            if let (Some(_), Some(list)) = (old, lists.first_mut()) {
+                list.members.remove(key);
+            }
+            let mut txn = self.table.transaction(partition.clone()).add(key, change.clone())?;
+            for list in &lists {
+                if let Some(change) = list.change(partition)? {
+                    txn = txn.add(&list.key, change)?;
+                }
+            }
+            match txn.commit().await {
+                Ok(committed) => return Ok(committed.etags.into_iter().next().flatten()),
+                Err(Error::Transaction { index: 0, cause }) => return Err(*cause),
+                Err(Error::Transaction { cause, .. })
+                    if matches!(*cause, Error::Changed | Error::Taken { .. } | Error::NotFound) =>
+                {
+                    pause(attempt).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Changed)
+    }
+}
+
+fn known<E: Clone>(stored: &Stored<E>) -> Option<(String, E)> {
+    Some((stored.etag.clone(), stored.value.clone()))
+}
+
+impl List {
+    /// The write that makes the list so: a list without members goes away.
+    fn change(&self, partition: &str) -> Result<Option<Change>> {
+        let condition = self.etag.clone().map(Condition::Etag);
+        Ok(match (condition, self.members.is_empty()) {
+            (None, true) => None,
+            (Some(condition), true) => Some(Change::Delete(condition)),
+            (None, false) => Some(Change::Insert(self.pack(partition)?)),
+            (Some(condition), false) => Some(Change::Replace(self.pack(partition)?, condition)),
+        })
+    }
+
+    /// The members as texts, each of which fits into a property. Members of the list's own partition have one key.
+    fn pack(&self, partition: &str) -> Result<Properties> {
+        let (mut texts, mut text) = (Vec::new(), String::new());
+        let mut units = 0;
+        for member in &self.members {
+            let one = if member.partition == partition {
+                serde_json::to_string(&member.row)
+            } else {
+                serde_json::to_string(&(&member.partition, &member.row))
+            };
+            let one = one.map_err(|error| Error::Step(error.to_string()))?;
+            let size = one.encode_utf16().count() + 1;
+            if units + size > KEYS_UNITS_MAX {
+                texts.push(std::mem::take(&mut text));
+                units = 0;
+            }
+            text.push(if text.is_empty() { '[' } else { ',' });
+            text.push_str(&one);
+            units += size;
+        }
+        texts.push(text);
+        if texts.len() > KEYS_MAX {
+            return Err(Error::Limit(
+                "a list of keys has at most 900 KiB: use an index with one entity for each member",
+            ));
+        }
+        let mut builder = PropertiesBuilder::new();
+        for (number, text) in texts.iter().enumerate() {
+            builder.push(&keys_name(number), EdmRef::String(&format!("{text}]")))?;
+        }
+        Ok(builder.finish())
+    }
+}
+
+fn keys_name(number: usize) -> String {
+    format!("{KEYS}{number:02}")
+}
+
+/// A member as it is stored: its row, or both keys.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Member {
+    Row(String),
+    Both(String, String),
+}
+
+async fn read_list(table: &TableClient, key: EntityKey, partition: &str) -> Result<List> {
+    match table.get::<DynamicEntity>(&key, None).await? {
+        Some(found) => {
+            members_of(&found, partition).map(|members| List { key, etag: Some(found.etag), members })
+        }
+        None => Ok(List { key, etag: None, members: BTreeSet::new() }),
+    }
+}
+
+/// A list that a scan found.
+fn as_list(found: &Stored<DynamicEntity>, partition: &str) -> Result<List> {
+    let key = found.stored_key().clone();
+    let members = members_of(found, partition)?;
+    Ok(List { key, etag: Some(found.etag.clone()), members })
+}
+
+fn members_of(list: &DynamicEntity, partition: &str) -> Result<BTreeSet<EntityKey>> {
+    let mut members = BTreeSet::new();
+    for number in 0..KEYS_MAX {
+        let Some(text) = list.get(&keys_name(number)).and_then(|text| text.as_str()) else { break };
+        let read: Vec<Member> = serde_json::from_str(text)
+            .map_err(|_| Error::Unreadable("a list of keys is damaged".to_owned()))?;
+        members.extend(read.into_iter().map(|member| match member {
+            Member::Row(row) => EntityKey { partition: partition.to_owned(), row },
+            Member::Both(partition, row) => EntityKey { partition, row },
+        }));
+    }
+    Ok(members)
+}
+
+/// Makes an entity be a member of a list, or not, whatever it was.
+async fn set_member(
+    table: &TableClient,
+    key: EntityKey,
+    partition: &str,
+    member: &EntityKey,
+    is_wanted: bool,
+    options: &WriteOptions,
+) -> Result<()> {
+    for attempt in 1..=CHANGED_TRIES_MAX {
+        let mut list = read_list(table, key.clone(), partition).await?;
+        let changed =
+            if is_wanted { list.members.insert(member.clone()) } else { list.members.remove(member) };
+        let Some(change) = changed.then(|| list.change(partition)).transpose()?.flatten() else {
+            return Ok(());
+        };
+        match table.apply(Write::new(key.checked()?, change), Some(options)).await {
+            Err(Error::Changed | Error::Taken { .. } | Error::NotFound) => pause(attempt).await,
+            told => return told.map(|_| ()),
+        }
+    }
+    Err(Error::Changed)
+}
+
+impl<E: Entity + Clone> Derived for ListIndex<E> {
+    type Source = E;
+
+    async fn read(&self, owner: &EntityKey) -> Result<Option<(String, E)>> {
+        let found = self.table.get::<E>(owner, None).await?;
+        Ok(found.map(|stored| (stored.etag.clone(), stored.value)))
+    }
+
+    fn wanted(&self, source: &E) -> Result<Vec<Target>> {
+        Ok(self.targets([(self.value)(source)]).into_iter().collect())
+    }
+
+    async fn put(&self, target: &Target, source: &E, options: &WriteOptions) -> Result<()> {
+        set_member(self.list_table(), target.key.clone(), "", &source.key()?, true, options).await
+    }
+
+    async fn remove(&self, target: &Target, owner: &EntityKey, options: &WriteOptions) -> Result<()> {
+        set_member(self.list_table(), target.key.clone(), "", owner, false, options).await
+    }
+}
+
+impl<E: Entity + Clone> Settler for ListIndex<E> {
+    fn kind(&self) -> String {
+        match &self.lists {
+            Lists::SamePartition => "tavola-list".to_owned(),
+            Lists::Table { intents, .. } => self.guard(intents).kind,
+        }
+    }
+
+    fn settle<'a>(&'a self, body: &'a Value, lease: &'a Lease) -> BoxFuture<'a, Result<After>> {
+        Box::pin(async move {
+            match &self.lists {
+                Lists::SamePartition => Ok(After::Delete),
+                Lists::Table { intents, .. } => self.guard(intents).serve(self, body, lease).await,
+            }
+        })
+    }
+}

@@ -1,0 +1,13 @@
+//! The patterns of the table design guide, each one call.
+//!
+//! Each says what is atomic, what is eventual, who repairs after a crash, and how many requests it takes. The page
+//! `docs/design-guide-in-code.md` goes through all of them.
+
+pub mod denormal;
+pub mod join;
+pub mod list_index;
+pub mod period;
+pub mod series;
+pub mod spread;
+pub mod tail;
+pub mod wide;

@@ -1,0 +1,7 @@
+//! The client against the real server.
+
+mod derived;
+mod indexes;
+mod lost_answers;
+mod reading;
+mod support;
