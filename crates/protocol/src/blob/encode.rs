@@ -99,8 +99,9 @@ pub(crate) fn encode_outcome(
         BlobOutcome::BlobSnapshotTaken { changed: at, snapshot, version } => {
             let mut response = changed(StatusCode::CREATED, *at);
             response.add("x-ms-snapshot", snapshot.to_text_7_digits());
+            // A snapshot shares the content of its blob: nothing was encrypted.
             if reply.version.is_at_least(SNAPSHOT_ENCRYPTED_VERSION) {
-                response = encrypted(response);
+                response.add("x-ms-request-server-encrypted", "false");
             }
             with_version(response, reply, *version)
         }
