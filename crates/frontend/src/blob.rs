@@ -71,6 +71,8 @@ impl Pipeline {
         let Some((account, target)) = source.target.clone() else {
             return Err(ErrorCode::CannotVerifyCopySource.into());
         };
+        // Another server's.
+        self.accounts().current().get(&account).ok_or(ErrorCode::CannotVerifyCopySource)?;
         let query = Query::parse(&source.query).ok_or(ErrorCode::CannotVerifyCopySource)?;
         let has_token = query.get("sig").is_some() || source.authorization.is_some();
         if !has_token && caller.covers_source(&account, command) {

@@ -44,8 +44,11 @@ impl Blobs {
     ) -> Result<BlobCopied, Failure> {
         let place = self.place(account, &copy.blob).await?;
         let answer = if copy.is_sync { Unmet::of_write } else { Unmet::of_copy_target };
-        self.check_before(&place, &copy.conditions, answer).await?;
+        // A source that is not there is told before a condition on the target that is not met, a lease is not.
+        let lease = BlobConditions { lease: copy.conditions.lease, ..BlobConditions::default() };
+        self.check_before(&place, &lease, answer).await?;
         let (source_place, record) = self.copy_source(&copy).await?;
+        self.check_before(&place, &copy.conditions, answer).await?;
         let id = self.fresh_guid();
         let total = record.body.length();
         let (kind, copied, sums) = if copy.is_sync {
