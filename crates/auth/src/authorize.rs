@@ -59,13 +59,6 @@ impl Permitted {
     }
 }
 
-impl Caller {
-    /// Whether they hold a key of the account.
-    pub fn is_owner(&self) -> bool {
-        matches!(self.rights, Rights::Owner)
-    }
-}
-
 /// Permits the command or says why not. `policy` is the stored policy that `Caller::stored_policy` asks for,
 /// `None` if the table has none of that id.
 pub fn authorize(

@@ -3,6 +3,8 @@
 //! Steps in several partitions, tables or services cannot be atomic. They can be certain: the work is written down as
 //! one message, and a message that nobody deleted comes back. So every step runs at least once, whatever dies.
 
+#[cfg(test)]
+mod converge;
 mod guarded;
 mod settle;
 mod worker;
