@@ -34,6 +34,7 @@ pub fn expand(input: &DeriveInput) -> Result<Tokens> {
     let names = stored().map(|field| &field.wire);
     let encrypted = stored().filter(|field| field.encrypt).map(|field| &field.wire);
     let checks = [keys.partition.checks(), keys.row.checks()];
+    let large = expand_large(&entity);
     let newest_first = keys.row.descending_prefix().map(|prefix| {
         quote!(impl ::tavola_client::patterns::tail::NewestFirst for #name { const PREFIX: &'static str = #prefix; })
     });
@@ -51,6 +52,7 @@ pub fn expand(input: &DeriveInput) -> Result<Tokens> {
             #key_of
         }
         #newest_first
+        #large
         #indexes
     })
 }
@@ -234,6 +236,37 @@ fn expand_key_of(keys: &Keys<'_>) -> Tokens {
         ) -> ::core::result::Result<::tavola_client::EntityKey, ::tavola_client::KeyError> {
             #(#owned)*
             ::core::result::Result::Ok(::tavola_client::EntityKey { partition: #partition, row: #row })
+        }
+    }
+}
+
+/// `HasLarge`, for a type with fields of type `Large`.
+fn expand_large(entity: &EntityStruct<'_>) -> Tokens {
+    let large = |field: &&Field<'_>| {
+        let ty = strip_option(field.ty).unwrap_or(field.ty);
+        !field.skip && !field.json && is_named(ty, &["Large"])
+    };
+    let fields: Vec<&Field<'_>> = entity.fields.iter().filter(large).collect();
+    if fields.is_empty() {
+        return Tokens::new();
+    }
+    let name = &entity.input.ident;
+    let pushes = fields.iter().map(|field| {
+        let (ident, wire) = (field.ident, &field.wire);
+        match strip_option(field.ty) {
+            Some(_) => quote!(fields.extend(self.#ident.as_mut().map(|large| (#wire, large)));),
+            None => quote!(fields.push((#wire, &mut self.#ident));),
+        }
+    });
+    quote! {
+        impl ::tavola_client::patterns::large::HasLarge for #name {
+            fn large(
+                &mut self,
+            ) -> ::std::vec::Vec<(&'static str, &mut ::tavola_client::patterns::large::Large)> {
+                let mut fields = ::std::vec::Vec::new();
+                #(#pushes)*
+                fields
+            }
         }
     }
 }

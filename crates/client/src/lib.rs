@@ -4,6 +4,7 @@ extern crate self as tavola_client;
 
 mod account;
 mod apply;
+mod blob;
 mod bulk;
 mod dynamic;
 pub mod edm;
@@ -37,6 +38,7 @@ mod values;
 mod write;
 
 pub use account::{Account, Credential, Endpoints, TokenSource};
+pub use blob::ContainerClient;
 pub use bulk::{BulkOptions, BulkReport, Progress, ProgressCallback};
 pub use dynamic::DynamicEntity;
 pub use edm::{DateTime, Edm, EdmRef, EdmType, EdmValue, Guid, IntoLiteral, Property, Unfit};

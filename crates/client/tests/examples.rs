@@ -28,6 +28,7 @@ macro_rules! examples {
     };
 }
 examples! {
+    application_log = "../examples/application_log.rs",
     archive = "../examples/archive.rs",
     department_join = "../examples/department_join.rs",
     department_manager = "../examples/department_manager.rs",
@@ -41,6 +42,7 @@ examples! {
     messages_per_hour = "../examples/messages_per_hour.rs",
     messages_per_year = "../examples/messages_per_year.rs",
     migrate_from_azure_data_tables = "../examples/migrate_from_azure_data_tables.rs",
+    photo = "../examples/photo.rs",
     reviews = "../examples/reviews.rs",
     salary_encrypted = "../examples/salary_encrypted.rs",
     spread_events = "../examples/spread_events.rs",

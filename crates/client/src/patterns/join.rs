@@ -136,7 +136,7 @@ impl<E> IntoLiteral<Link<E>> for Link<E> {
 /// use tavola_client::patterns::join::LookupTable;
 /// use tavola_client::{Entity, In, TableClient};
 ///
-/// #[derive(Entity)]
+/// #[derive(Clone, Entity)]
 /// #[entity(partition = "{name}", row = "Department")]
 /// struct Department {
 ///     name: String,

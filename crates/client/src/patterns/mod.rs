@@ -5,7 +5,9 @@
 
 pub mod denormal;
 pub mod join;
+pub mod large;
 pub mod list_index;
+pub mod log;
 pub mod period;
 pub mod series;
 pub mod spread;

@@ -1,6 +1,7 @@
 //! The patterns against the real server, with the number of requests that each call takes.
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
+mod blobs;
 mod encryption;
 mod page;
 mod period;

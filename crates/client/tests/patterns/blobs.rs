@@ -1,0 +1,151 @@
+//! Large fields and logs, which live in blobs.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use tavola_client::eventual::{Intents, Worker, WorkerSettings};
+use tavola_client::patterns::large::{Large, LargeTable};
+use tavola_client::patterns::log::{LogSettings, LogWriter, read_log};
+use tavola_client::{DateTime, Entity, Error};
+
+use crate::Counted;
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{department}", row = "{id:06}")]
+struct Employee {
+    department: String,
+    id: u32,
+    photo: Option<Large>,
+    note: Large,
+}
+
+fn employee(id: u32, photo: usize) -> Employee {
+    Employee {
+        department: "Sales".into(),
+        id,
+        photo: Some(Large::new(vec![7; photo])),
+        note: Large::new("small"),
+    }
+}
+
+fn large(counted: &Counted, kept: Duration) -> LargeTable<Employee> {
+    let account = &counted.account;
+    let intents = Intents::new(account.queue("photo-intents")).with_lease(Duration::from_secs(10));
+    LargeTable::new(account.table("Photos"), account.container("photos"), intents).with_kept(kept)
+}
+
+#[tokio::test]
+async fn a_large_field_is_a_blob_and_a_small_one_is_not() {
+    let counted = Counted::start();
+    let photos = large(&counted, Duration::from_secs(3600));
+    photos.create().await.unwrap();
+    let (small, requests) = counted.count(photos.insert(employee(1, 1000))).await;
+    assert!(!small.unwrap().photo.as_ref().unwrap().is_in_blob());
+    assert_eq!(requests, 1);
+    let (inserted, requests) = counted.count(photos.insert(employee(2, 200_000))).await;
+    assert!(inserted.unwrap().photo.as_ref().unwrap().is_in_blob());
+    assert_eq!(requests, 4, "intent, blob, entity, intent");
+
+    let (stored, requests) = counted.count(photos.get(("Sales", "000002"))).await;
+    let stored = stored.unwrap().unwrap();
+    assert_eq!(requests, 1);
+    let (content, requests) = counted.count(photos.content(stored.photo.as_ref().unwrap())).await;
+    assert_eq!((content.unwrap(), requests), (vec![7; 200_000].into(), 1));
+    let (whole, requests) = counted.count(photos.get_whole(("Sales", "000002"))).await;
+    let (_, contents) = whole.unwrap().unwrap();
+    assert_eq!(
+        contents.iter().map(|(name, content)| (*name, content.len())).collect::<Vec<_>>(),
+        [("photo", 200_000), ("note", 5)]
+    );
+    assert_eq!(requests, 2);
+    assert!(matches!(photos.insert(employee(2, 10)).await, Err(Error::Taken { .. })));
+}
+
+#[tokio::test]
+async fn contents_that_no_entity_names_are_removed_later_and_others_never() {
+    let counted = Counted::start();
+    let photos = large(&counted, Duration::from_secs(1));
+    photos.create().await.unwrap();
+    let container = counted.account.container("photos");
+    let mut stored = photos.insert(employee(1, 100_000)).await.unwrap();
+    let first = container.list("").await.unwrap();
+    stored.photo = Some(Large::new(vec![8; 100_000]));
+    photos.save(&mut stored).await.unwrap();
+    assert_eq!(container.list("").await.unwrap().len(), 2, "the old content is still there for late readers");
+    // A writer that lost its race leaves a blob too.
+    let mut late = photos.get(("Sales", "000001")).await.unwrap().unwrap();
+    let mut winner = photos.get(("Sales", "000001")).await.unwrap().unwrap();
+    winner.note = Large::new("changed");
+    photos.save(&mut winner).await.unwrap();
+    late.photo = Some(Large::new(vec![9; 100_000]));
+    assert!(matches!(photos.save(&mut late).await, Err(Error::Changed)));
+
+    let intents = Intents::new(counted.account.queue("photo-intents"));
+    let worker = Worker::new(intents.clone(), WorkerSettings::default()).serve(photos.clone());
+    let left = async {
+        loop {
+            worker.drain().await.unwrap();
+            if intents.queue().message_count().await.unwrap() == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), left).await.unwrap();
+    let left = container.list("").await.unwrap();
+    assert_eq!(left.len(), 1);
+    assert!(!first.contains(&left[0]));
+    let (_, contents) = photos.get_whole(("Sales", "000001")).await.unwrap().unwrap();
+    assert_eq!(contents[0].1, vec![8; 100_000]);
+}
+
+#[tokio::test]
+async fn flushed_lines_are_read_back_in_order() {
+    let counted = Counted::start();
+    let container = counted.account.container("logs");
+    container.create().await.unwrap();
+    let at = |hour, second| DateTime::from_parts((2026, 11, 15), (hour, 0, second), 0).unwrap();
+    let settings = LogSettings { buffer_age_max: Duration::from_secs(600), ..LogSettings::default() };
+    let (one, two) = (
+        LogWriter::new(container.clone(), "orders", settings),
+        LogWriter::new(container.clone(), "orders", settings),
+    );
+    for second in 0..10 {
+        let (line, requests) = counted.count(one.line(at(18, 2 * second), "one\n")).await;
+        line.unwrap();
+        assert_eq!(requests, 0);
+        two.line(at(18, 2 * second + 1), "two").await.unwrap();
+    }
+    one.line(at(19, 0), "later").await.unwrap();
+    let (flushed, requests) = counted.count(one.flush()).await;
+    flushed.unwrap();
+    assert_eq!(requests, 4, "two hours, each a new blob and a block");
+    two.flush().await.unwrap();
+    one.line(at(18, 30), "more").await.unwrap();
+    let (flushed, requests) = counted.count(one.flush()).await;
+    flushed.unwrap();
+    assert_eq!(requests, 1);
+    assert!(container.list("orders/2026/11/15/1800/").await.unwrap().len() == 2);
+
+    let read = read_log(&container, "orders", at(18, 1), at(19, 1)).try_collect::<Vec<_>>();
+    let (lines, requests) = counted.count(read).await;
+    let lines = lines.unwrap();
+    assert_eq!((lines.len(), requests), (21, 5), "two listings and three blobs");
+    assert!(lines.is_sorted_by_key(|(at, _)| *at));
+    assert_eq!((lines[0].1.as_str(), lines[1].1.as_str(), lines[20].1.as_str()), ("two", "one\n", "later"));
+}
+
+#[tokio::test]
+async fn an_append_at_another_length_is_refused() {
+    let counted = Counted::start();
+    let container = counted.account.container("logs");
+    container.create().await.unwrap();
+    container.create_append("a").await.unwrap();
+    assert_eq!(container.append("a", 0, "one").await.unwrap(), 3);
+    assert!(matches!(container.append("a", 0, "two").await, Err(Error::Changed)));
+    assert_eq!(container.append("a", 3, "two").await.unwrap(), 6);
+    assert_eq!(container.get("a").await.unwrap().unwrap(), "onetwo");
+    assert!(container.delete_if_there("a").await.unwrap());
+    assert!(!container.delete_if_there("a").await.unwrap());
+    assert_eq!(container.get("a").await.unwrap(), None);
+}
