@@ -7,12 +7,18 @@ use std::fmt::Debug;
 
 use tavola_model::{DateTime, ErrorCode, ServiceError, StorageService};
 
+use crate::delegation::TokenSubject;
 use crate::needs::{Bearer, Need};
 
 /// Believes tokens or refuses them.
 pub trait TokenVerifier: Debug + Send + Sync {
     /// What the bearer of a token may do with a service; a token that is not believed is refused.
     fn check(&self, service: StorageService, token: &str, now: DateTime) -> Result<Access, ServiceError>;
+
+    /// Who the bearer of a token is that `check` believes; `None` where tokens do not say.
+    fn subject(&self, _token: &str) -> Option<TokenSubject> {
+        None
+    }
 }
 
 /// What a bearer may do with the service it asks.

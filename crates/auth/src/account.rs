@@ -115,6 +115,16 @@ impl Account {
         }
     }
 
+    /// Whether `signature`, in base64, was made over `text` with the key that one of the keys derives from `described`:
+    /// its signature of that, as `sign` gives it.
+    pub(crate) fn verifies_derived(&self, described: &str, text: &str, signature: &str) -> bool {
+        let Ok(signature) = STANDARD.decode(signature) else { return false };
+        self.keys().any(|key| {
+            let derived = Hmac::new_from_slice(&key.sign(described.as_bytes())).map(Secret);
+            derived.is_ok_and(|derived| derived.verifies(text.as_bytes(), &signature))
+        })
+    }
+
     fn keys(&self) -> impl Iterator<Item = &Secret> {
         std::iter::once(&self.first).chain(&self.second)
     }

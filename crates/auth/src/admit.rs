@@ -9,6 +9,7 @@ use tavola_model::{DateTime, EntityKey, ErrorCode, ServiceError, SignedIdentifie
 use crate::access::Access;
 use crate::authenticate::{AccountSasRights, Caller, Rights, ServiceSasRights, check_times};
 use crate::authorize::with_policy;
+use crate::sas::BlobScope;
 
 /// What a request with a body will need of a token, as far as its head tells.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +23,7 @@ pub struct HeadNeed<'a> {
 /// What a token for one table or queue must have.
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceNeed<'a> {
-    /// The table in lower case, or the queue; `None` where only the body names it.
+    /// The table in lower case, the queue, or the container and the blob; `None` where only the body names it.
     pub resource: Option<&'a str>,
     /// Its permissions.
     pub permissions: Permissions,
@@ -58,14 +59,14 @@ pub fn admit(
     now: DateTime,
 ) -> Result<(), ServiceError> {
     match &caller.rights {
-        Rights::Owner | Rights::Anonymous => Ok(()),
+        Rights::Owner | Rights::Anonymous | Rights::Public(_) => Ok(()),
         Rights::AccountSas(rights) => admit_account_sas(rights, need),
         Rights::ServiceSas(rights) => admit_service_sas(rights, policy, need, now),
         // Lists of access policies, which only owners may write, have an answer of their own for bearers.
-        Rights::Bearer(access) if need.account_sas.is_some() && *access < Access::Write => {
+        Rights::Bearer(access, _) if need.account_sas.is_some() && *access < Access::Write => {
             Err(ErrorCode::AuthorizationPermissionMismatch.into())
         }
-        Rights::Bearer(_) => Ok(()),
+        Rights::Bearer(..) => Ok(()),
     }
 }
 
@@ -80,6 +81,15 @@ fn admit_account_sas(rights: &AccountSasRights, need: &HeadNeed<'_>) -> Result<(
     permissions.check(&rights.permissions)
 }
 
+/// Whether a token is about a resource: itself, or for a container what is in it.
+fn is_of(rights: &ServiceSasRights, resource: &str) -> bool {
+    let container = resource.split('/').next().unwrap_or(resource);
+    match rights.blob_scope {
+        Some(BlobScope::Container) => rights.resource == container,
+        Some(_) | None => rights.resource == resource,
+    }
+}
+
 fn admit_service_sas(
     rights: &ServiceSasRights,
     policy: Option<&SignedIdentifier>,
@@ -89,7 +99,7 @@ fn admit_service_sas(
     let limits = with_policy(rights, policy)?;
     check_times(limits.start, limits.expiry, now)?;
     let need = need.service_sas.ok_or(ErrorCode::AuthorizationFailure)?;
-    if need.resource.is_some_and(|resource| resource != rights.resource) {
+    if need.resource.is_some_and(|resource| !is_of(rights, resource)) {
         return Err(ErrorCode::AuthorizationFailure.into());
     }
     need.permissions.check(&limits.permissions.unwrap_or_default())?;

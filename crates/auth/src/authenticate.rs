@@ -12,7 +12,8 @@ use tavola_model::{
 };
 
 use crate::access::Access;
-use crate::sas::{self, SasFields};
+use crate::delegation::{self, KeyIssuer};
+use crate::sas::{self, BlobScope, SasFields};
 use crate::shared_key::{self, Scheme, SignedRequest};
 use crate::{Account, Accounts, KeyLimit};
 
@@ -56,6 +57,8 @@ pub struct Caller {
 pub(crate) enum Rights {
     /// No credentials: may do what needs none, which is a browser's preflight request.
     Anonymous,
+    /// No credentials, but perhaps what is read is public; otherwise this is the answer.
+    Public(ErrorCode),
     /// Holds an account key.
     Owner,
     /// Holds a token for one table, queue, container or blob.
@@ -63,7 +66,7 @@ pub(crate) enum Rights {
     /// Holds a token for kinds of resources.
     AccountSas(AccountSasRights),
     /// Holds a token of the issuer that the accounts trust.
-    Bearer(Access),
+    Bearer(Access, Option<Box<KeyIssuer>>),
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +77,8 @@ pub(crate) struct ServiceSasRights {
     /// The stored policy that adds what the token leaves out.
     pub policy_id: Option<String>,
     pub key_limit: Option<KeyLimit>,
+    /// What of a container or blob it is for.
+    pub blob_scope: Option<BlobScope>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,13 +103,25 @@ impl Caller {
         &self.account
     }
 
-    /// The table or queue and the id of the stored policy that `authorize` needs, if the token refers to one.
+    /// Whether it has shown any credentials.
+    pub fn has_credentials(&self) -> bool {
+        !matches!(self.rights, Rights::Anonymous | Rights::Public(_))
+    }
+
+    /// The table, queue or container and the id of the stored policy that `authorize` needs, if the token refers to one.
     pub fn stored_policy(&self) -> Option<(&str, &str)> {
         match &self.rights {
             Rights::ServiceSas(rights) => {
-                rights.policy_id.as_deref().map(|id| (rights.resource.as_str(), id))
+                let resource = rights.resource.as_str();
+                // Policies are those of the container.
+                let whole = if rights.blob_scope.is_some() { resource.split('/').next() } else { None };
+                rights.policy_id.as_deref().map(|id| (whole.unwrap_or(resource), id))
             }
-            Rights::Anonymous | Rights::Owner | Rights::AccountSas(_) | Rights::Bearer(_) => None,
+            Rights::Anonymous
+            | Rights::Public(_)
+            | Rights::Owner
+            | Rights::AccountSas(_)
+            | Rights::Bearer(..) => None,
         }
     }
 }
@@ -129,8 +146,11 @@ pub fn authenticate(
             authorization.trim().split_once(' ').ok_or_else(malformed_authorization)?;
         if scheme.eq_ignore_ascii_case("bearer") {
             let issuer = accounts.issuer().ok_or_else(|| not_believed(head.headers))?;
-            let access = issuer.check(service, credentials.trim(), now);
-            Rights::Bearer(access.map_err(|_| not_believed(head.headers))?)
+            let token = credentials.trim();
+            let access = issuer.check(service, token, now).map_err(|_| not_believed(head.headers))?;
+            let subject = (service == StorageService::Blob).then(|| issuer.subject(token)).flatten();
+            let key_issuer = subject.map(|subject| KeyIssuer { account: account.clone(), subject, access });
+            Rights::Bearer(access, key_issuer.map(Box::new))
         } else {
             check_shared_key(account, service, head, (scheme, credentials), now)?;
             Rights::Owner
@@ -138,6 +158,9 @@ pub fn authenticate(
     } else {
         match token(head.query)? {
             Some(fields) => check_token(account, service, head, &fields, now)?,
+            None if service == StorageService::Blob && matches!(*head.method, Method::GET | Method::HEAD) => {
+                Rights::Public(no_credentials(head.headers).code)
+            }
             None => return Err(no_credentials(head.headers)),
         }
     };
@@ -214,7 +237,10 @@ fn check_token(
     fields: &SasFields,
     now: DateTime,
 ) -> Result<Rights, ServiceError> {
-    let resource = sas::resource(service, head.address.path, fields);
+    let resource = sas::resource(service, head.address.path, head.query, fields);
+    if fields.is_delegated() && !fields.is_account_sas() && service == StorageService::Blob {
+        return check_delegated(account, head, fields, resource, now);
+    }
     let text = if fields.is_account_sas() {
         sas::account_string_to_sign(account.name(), fields)
     } else {
@@ -225,14 +251,7 @@ fn check_token(
     if !text.is_some_and(|text| account.verifies(&text, &fields.signature())) {
         return Err(failed());
     }
-    let limits = TokenLimits {
-        start: parse_time(fields.given("st"))?,
-        expiry: parse_time(fields.given("se"))?,
-        permissions: fields.given("sp").filter(|permissions| !permissions.is_empty()).map(str::to_owned),
-    };
-    check_times(limits.start, limits.expiry, now)?;
-    check_protocol(fields, head)?;
-    check_peer(fields, head.peer)?;
+    let limits = checked_limits(fields, head, now)?;
     if fields.is_account_sas() {
         return account_sas_rights(service, fields, limits);
     }
@@ -246,7 +265,51 @@ fn check_token(
         StorageService::Blob | StorageService::Queue => None,
     };
     let resource = resource.ok_or_else(failed)?;
-    Ok(Rights::ServiceSas(ServiceSasRights { resource, limits, policy_id, key_limit }))
+    let blob_scope = match service {
+        StorageService::Blob => Some(BlobScope::of(fields).ok_or_else(failed)?),
+        StorageService::Queue | StorageService::Table => None,
+    };
+    Ok(Rights::ServiceSas(ServiceSasRights { resource, limits, policy_id, key_limit, blob_scope }))
+}
+
+/// The limits of a token whose signature holds, if it may be used now, from there, over this protocol.
+fn checked_limits(
+    fields: &SasFields,
+    head: &RequestHead<'_>,
+    now: DateTime,
+) -> Result<TokenLimits, ServiceError> {
+    let limits = TokenLimits {
+        start: parse_time(fields.given("st"))?,
+        expiry: parse_time(fields.given("se"))?,
+        permissions: fields.given("sp").filter(|permissions| !permissions.is_empty()).map(str::to_owned),
+    };
+    check_times(limits.start, limits.expiry, now)?;
+    check_protocol(fields, head)?;
+    check_peer(fields, head.peer)?;
+    Ok(limits)
+}
+
+/// A token that is signed with the key of a user.
+fn check_delegated(
+    account: &Account,
+    head: &RequestHead<'_>,
+    fields: &SasFields,
+    resource: Option<String>,
+    now: DateTime,
+) -> Result<Rights, ServiceError> {
+    let resource = resource.ok_or_else(failed)?;
+    let permissions = delegation::verify(account, &resource, fields, now).ok_or_else(failed)?;
+    let limits = checked_limits(fields, head, now)?;
+    if limits.expiry.is_none() || limits.permissions.is_none() {
+        return Err(failed());
+    }
+    Ok(Rights::ServiceSas(ServiceSasRights {
+        resource,
+        limits: TokenLimits { permissions: Some(permissions), ..limits },
+        policy_id: None,
+        key_limit: None,
+        blob_scope: Some(BlobScope::of(fields).ok_or_else(failed)?),
+    }))
 }
 
 fn account_sas_rights(

@@ -5,15 +5,15 @@
 //!
 //! Invariant: a `Permitted` was made by `authorize`.
 use tavola_model::{
-    AccessPolicy, AccountName, Command, DateTime, EntityKey, ErrorCode, ServiceError, SignedIdentifier,
-    StorageService,
+    AccessPolicy, AccountName, BlobCommand, Command, ContainerName, DateTime, EntityKey, ErrorCode,
+    PublicAccess, ServiceError, SignedIdentifier, StorageService,
 };
 
 use crate::KeyLimit;
 use crate::authenticate::{
     AccountSasRights, Caller, Rights, ServiceSasRights, TokenLimits, check_times, failed,
 };
-use crate::needs::{Letters, Need};
+use crate::needs::{Letters, Need, blob};
 
 /// A command that may be executed for an account, on the keys inside the limit.
 #[derive(Clone, Debug)]
@@ -22,6 +22,7 @@ pub struct Permitted {
     service: StorageService,
     command: Command,
     key_limit: Option<KeyLimit>,
+    may_overwrite: bool,
 }
 
 impl Permitted {
@@ -35,6 +36,12 @@ impl Permitted {
         self.service
     }
 
+    /// Whether a blob that exists may be replaced. A token that opens only new blobs is refused where there is one, with
+    /// `UnauthorizedBlobOverwrite`: only whoever executes the command knows.
+    pub fn may_overwrite(&self) -> bool {
+        self.may_overwrite
+    }
+
     /// Account, command and the keys it may see; writes were already held against these.
     pub fn into_parts(self) -> (AccountName, Command, Option<KeyLimit>) {
         (self.account, self.command, self.key_limit)
@@ -45,9 +52,17 @@ impl Permitted {
     pub fn unchecked_for_test(account: AccountName, command: Command, key_limit: Option<KeyLimit>) -> Self {
         let service = match command {
             Command::Queue(_) => StorageService::Queue,
+            Command::Blob(_) => StorageService::Blob,
             Command::Account(_) | Command::Table(_) => StorageService::Table,
         };
-        Self { account, service, command, key_limit }
+        Self { account, service, command, key_limit, may_overwrite: true }
+    }
+}
+
+impl Caller {
+    /// Whether they hold a key of the account.
+    pub fn is_owner(&self) -> bool {
+        matches!(self.rights, Rights::Owner)
     }
 }
 
@@ -59,38 +74,107 @@ pub fn authorize(
     command: Command,
     now: DateTime,
 ) -> Result<Permitted, ServiceError> {
-    let key_limit = match &caller.rights {
-        Rights::Owner => None,
-        Rights::Anonymous if Need::of(&command).is_free => None,
+    let mut command = command;
+    let (mut key_limit, mut permissions) = (None, None);
+    match &caller.rights {
+        Rights::Owner if is_delegation(&command) => return Err(ErrorCode::AuthorizationFailure.into()),
+        Rights::Owner => {}
+        Rights::Anonymous if Need::of(&command).is_free => {}
         Rights::Anonymous => return Err(ErrorCode::AuthorizationFailure.into()),
+        // Whether what is read is public is asked by `authorize_public`.
+        Rights::Public(refusal) => return Err((*refusal).into()),
         Rights::AccountSas(rights) => {
             check_account_sas(rights, &Need::of(&command))?;
-            None
+            permissions = Some(rights.permissions.clone());
         }
-        Rights::Bearer(access) => {
+        Rights::Bearer(access, issuer) => {
             access.check(&Need::of(&command))?;
-            None
+            if let Command::Blob(BlobCommand::GetUserDelegationKey(asked)) = &mut command {
+                let issuer = issuer.as_ref().ok_or(ErrorCode::AuthorizationFailure)?;
+                asked.key = Some(issuer.issue(asked, now)?);
+            }
         }
         Rights::ServiceSas(rights) => {
-            check_service_sas(rights, policy, &Need::of(&command), now)?;
-            rights.key_limit.clone()
+            permissions = check_service_sas(rights, policy, &Need::of(&command), now)?;
+            key_limit.clone_from(&rights.key_limit);
         }
+    }
+    let may_overwrite = match &command {
+        Command::Blob(command) if blob::replaces(command) => {
+            permissions.is_none_or(|permissions| permissions.contains('w'))
+        }
+        _ => true,
     };
-    Ok(Permitted { account: caller.account.clone(), service: caller.service, command, key_limit })
+    let (account, service) = (caller.account.clone(), caller.service);
+    Ok(Permitted { account, service, command, key_limit, may_overwrite })
+}
+
+fn is_delegation(command: &Command) -> bool {
+    matches!(command, Command::Blob(BlobCommand::GetUserDelegationKey(_)))
+}
+
+impl Caller {
+    /// The container whose public access `authorize_public` must be told, where the caller has no credentials and the
+    /// command only reads what can be public.
+    pub fn asks_public_access<'a>(&self, command: &'a Command) -> Option<&'a ContainerName> {
+        match (&self.rights, command) {
+            (Rights::Public(_), Command::Blob(command)) => {
+                blob::public_access(command).map(|(container, _)| container)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the caller may read the source of a copy without credentials for it: that is left to whoever holds the
+    /// account, for copies within the account that go on after the answer, as the service has it. Every other source is
+    /// asked for with the credentials in its address or header, like any blob.
+    pub fn covers_source(&self, source_account: &AccountName, command: &Command) -> bool {
+        let is_async = matches!(command, Command::Blob(BlobCommand::CopyBlob(copy)) if !copy.is_sync);
+        let is_own = self.account == *source_account;
+        is_async && is_own && matches!(self.rights, Rights::Owner | Rights::Bearer(..))
+    }
+}
+
+/// Permits someone without credentials what the public access of the container opens. `access` is that of the container
+/// that `Caller::asks_public_access` names; none if there is no such container.
+pub fn authorize_public(
+    caller: &Caller,
+    access: PublicAccess,
+    command: Command,
+) -> Result<Permitted, ServiceError> {
+    let needed = match &command {
+        Command::Blob(command) => blob::public_access(command).map(|(_, needed)| needed),
+        _ => None,
+    };
+    let Rights::Public(refusal) = caller.rights else { return Err(ErrorCode::AuthorizationFailure.into()) };
+    if needed.is_none_or(|needed| access < needed) {
+        return Err(refusal.into());
+    }
+    let (account, service) = (caller.account.clone(), caller.service);
+    Ok(Permitted { account, service, command, key_limit: None, may_overwrite: false })
 }
 
 fn check_account_sas(rights: &AccountSasRights, need: &Need<'_>) -> Result<(), ServiceError> {
     if !rights.services.contains(rights.service.letter()) {
         return Err(ErrorCode::AuthorizationServiceMismatch.into());
     }
-    if need.is_free {
+    if need.is_free || need.is_for_any_token {
         return Ok(());
     }
     let (resource_type, letters) = need.account_sas.ok_or(ErrorCode::AuthorizationFailure)?;
     if !rights.resource_types.contains(resource_type) {
         return Err(ErrorCode::AuthorizationResourceTypeMismatch.into());
     }
+    check_all_of(&rights.permissions, need)?;
     check_letters(&rights.permissions, letters, need, None)
+}
+
+fn check_all_of(permissions: &str, need: &Need<'_>) -> Result<(), ServiceError> {
+    if need.all_of.chars().all(|letter| permissions.contains(letter)) {
+        Ok(())
+    } else {
+        Err(ErrorCode::AuthorizationPermissionMismatch.into())
+    }
 }
 
 fn check_service_sas(
@@ -98,11 +182,21 @@ fn check_service_sas(
     policy: Option<&SignedIdentifier>,
     need: &Need<'_>,
     now: DateTime,
-) -> Result<(), ServiceError> {
+) -> Result<Option<String>, ServiceError> {
     let limits = with_policy(rights, policy)?;
     check_times(limits.start, limits.expiry, now)?;
-    if need.is_free {
-        return Ok(());
+    if need.is_free || need.is_for_any_token {
+        return Ok(None);
+    }
+    if let Some(scope) = rights.blob_scope {
+        let need_of_blob = need.blob.as_ref().ok_or(ErrorCode::AuthorizationFailure)?;
+        if !need_of_blob.is_of(&rights.resource, scope) {
+            return Err(ErrorCode::AuthorizationFailure.into());
+        }
+        let permissions = limits.permissions.unwrap_or_default();
+        check_all_of(&permissions, need)?;
+        check_letters(&permissions, Letters::AnyOf(need_of_blob.letters), need, None)?;
+        return Ok(Some(permissions));
     }
     let (resource, letters) = need.service_sas.ok_or(ErrorCode::AuthorizationFailure)?;
     if resource != rights.resource {
@@ -110,7 +204,8 @@ fn check_service_sas(
     }
     let permissions = limits.permissions.unwrap_or_default();
     check_letters(&permissions, letters, need, rights.key_limit.as_ref())?;
-    check_point_read(rights.key_limit.as_ref(), need.read)
+    check_point_read(rights.key_limit.as_ref(), need.read)?;
+    Ok(Some(permissions))
 }
 
 fn check_letters(

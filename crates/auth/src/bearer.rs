@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use tavola_model::{DateTime, ErrorCode, ServiceError, StorageService};
 
 use crate::access::{Access, TokenVerifier};
+use crate::delegation::TokenSubject;
 
 /// Seconds by which the issuer's clock may differ from ours.
 pub const BEARER_LEEWAY_SECONDS: i64 = 60;
@@ -135,6 +136,16 @@ impl TokenVerifier for TokenIssuer {
         }
         Ok(claims.roles.access(&self.rules, service))
     }
+
+    fn subject(&self, token: &str) -> Option<TokenSubject> {
+        let claims = self.claims(token)?;
+        let object_id = claims.oid.clone().or_else(|| claims.sub.clone())?;
+        let tenant_id = claims.tid.clone().unwrap_or_default();
+        // Line breaks would make two keys of one text.
+        let is_text = |text: &str| !text.is_empty() && !text.contains(['\n', '\r']);
+        let is_plain = is_text(&object_id) && (tenant_id.is_empty() || is_text(&tenant_id));
+        is_plain.then_some(TokenSubject { object_id, tenant_id })
+    }
 }
 
 /// The keys of an issuer that can verify tokens, by their ids.
@@ -220,6 +231,9 @@ struct Claims {
     _issuer: String,
     exp: i64,
     nbf: Option<i64>,
+    oid: Option<String>,
+    sub: Option<String>,
+    tid: Option<String>,
     #[serde(default)]
     roles: Roles,
 }

@@ -6,10 +6,10 @@
 //! which order, depends on the service and on the version that the token names.
 
 use percent_encoding::percent_decode_str;
-use tavola_model::{AccountName, Query, StorageService};
+use tavola_model::{AccountName, ContainerName, Query, StorageService};
 
 /// Names of query parameters that belong to a token.
-const FIELD_NAMES: [&str; 25] = [
+const FIELD_NAMES: [&str; 38] = [
     "sv",
     "st",
     "se",
@@ -35,6 +35,19 @@ const FIELD_NAMES: [&str; 25] = [
     "rsct",
     "snapshot",
     "versionid",
+    "skoid",
+    "sktid",
+    "skt",
+    "ske",
+    "sks",
+    "skv",
+    "saoid",
+    "suoid",
+    "scid",
+    "skdutid",
+    "sduoid",
+    "srh",
+    "srq",
 ];
 
 /// The oldest service SAS we know the layout of.
@@ -84,6 +97,25 @@ impl SasFields {
     /// An account SAS has resource types.
     pub fn is_account_sas(&self) -> bool {
         self.given("srt").is_some() || self.given("ss").is_some()
+    }
+
+    /// A token that is signed with the key of a user.
+    pub fn is_delegated(&self) -> bool {
+        self.given("skoid").is_some()
+    }
+
+    /// The version if it is a date and not before `min`.
+    pub fn version_from(&self, min: &str) -> Option<&str> {
+        version(self, min)
+    }
+
+    /// The time of the snapshot or version that the token is for.
+    pub fn blob_moment(&self) -> &str {
+        match self.value("sr") {
+            "bs" => self.value("snapshot"),
+            "bv" => self.value("versionid"),
+            _ => "",
+        }
     }
 
     /// All fields in their order.
@@ -136,11 +168,7 @@ fn push_blob_lines<'a>(lines: &mut Vec<&'a str>, version: &str, fields: &'a SasF
     }
     if version >= "2018-11-09" {
         lines.push(fields.value("sr"));
-        lines.push(match fields.value("sr") {
-            "bs" => fields.value("snapshot"),
-            "bv" => fields.value("versionid"),
-            _ => "",
-        });
+        lines.push(fields.blob_moment());
     }
     if version >= "2020-12-06" {
         lines.push(fields.value("ses"));
@@ -150,15 +178,77 @@ fn push_blob_lines<'a>(lines: &mut Vec<&'a str>, version: &str, fields: &'a SasF
 
 /// The resource that a service SAS of this form can only be for, given the raw path behind the account. A table
 /// is named by the token itself, because `$batch` and key predicates hide it in the path.
-pub(crate) fn resource(service: StorageService, path: &str, fields: &SasFields) -> Option<String> {
-    if service == StorageService::Table {
-        return fields.given("tn").filter(|name| !name.is_empty()).map(str::to_lowercase);
+pub(crate) fn resource(
+    service: StorageService,
+    path: &str,
+    query: &Query<'_>,
+    fields: &SasFields,
+) -> Option<String> {
+    match service {
+        StorageService::Table => fields.given("tn").filter(|name| !name.is_empty()).map(str::to_lowercase),
+        StorageService::Queue => {
+            let queue = percent_decode_str(path.strip_prefix('/')?).decode_utf8().ok()?;
+            let queue = queue.split('/').next().unwrap_or_default();
+            (!queue.is_empty()).then(|| queue.to_owned())
+        }
+        StorageService::Blob => {
+            let (container, blob) = split_blob_path(path, query)?;
+            match (BlobScope::of(fields)?, blob) {
+                (BlobScope::Container, _) => Some(container),
+                (_, Some(blob)) => Some(format!("{container}/{blob}")),
+                (_, None) => None,
+            }
+        }
     }
-    let decoded = percent_decode_str(path.strip_prefix('/')?).decode_utf8().ok()?;
-    let container = decoded.split('/').next().unwrap_or_default();
-    let whole = service == StorageService::Blob && fields.value("sr") != "c";
-    let resource = if whole { decoded.as_ref() } else { container };
-    (!container.is_empty()).then(|| resource.to_owned())
+}
+
+/// The container and the blob that a path names, as it is routed: a path of one segment is a blob of `$root` unless the
+/// query says that it is a container.
+fn split_blob_path(path: &str, query: &Query<'_>) -> Option<(String, Option<String>)> {
+    let decode = |text: &str| percent_decode_str(text).decode_utf8().ok().map(|text| text.into_owned());
+    let inside = path.strip_prefix('/').unwrap_or(path);
+    let (container, blob) = inside.split_once('/').unwrap_or((inside, ""));
+    let (container, blob) = (decode(container)?, decode(blob)?);
+    let names_container = matches!(query.get("restype"), Some("container" | "account"));
+    match (container.is_empty(), blob.is_empty()) {
+        (true, _) => None,
+        (false, true) if names_container => Some((container, None)),
+        (false, true) => Some((ContainerName::ROOT.to_owned(), Some(container))),
+        (false, false) => Some((container, Some(blob))),
+    }
+}
+
+/// What a token for blobs is for (`sr`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlobScope {
+    /// `c`: a container and the blobs in it.
+    Container,
+    /// `b`: a blob. Before there were tokens for snapshots, its snapshots too.
+    Blob {
+        /// They are.
+        with_snapshots: bool,
+    },
+    /// `bs`: a snapshot.
+    Snapshot,
+    /// `bv`: a version.
+    Version,
+}
+
+/// First version with tokens for snapshots.
+const SNAPSHOT_VERSION_MIN: &str = "2018-11-09";
+
+impl BlobScope {
+    /// Of a token; `None` for a kind that is not known, as that of directories.
+    pub fn of(fields: &SasFields) -> Option<Self> {
+        let knows_snapshots = fields.value("sv") >= SNAPSHOT_VERSION_MIN;
+        match fields.value("sr") {
+            "c" => Some(Self::Container),
+            "b" => Some(Self::Blob { with_snapshots: !knows_snapshots }),
+            "bs" if knows_snapshots => Some(Self::Snapshot),
+            "bv" if knows_snapshots => Some(Self::Version),
+            _ => None,
+        }
+    }
 }
 
 /// The version of the token if it is a date and not before `min`.

@@ -89,7 +89,7 @@ fn tokens_made_by_official_clients_authenticate() {
         let token = text(&vector, "token");
         let path = match text(&vector, "kind") {
             "queue" => "/devstoreaccount1/q1/messages",
-            "blob" if token.contains("sr=c") => "/devstoreaccount1/cont",
+            "blob" if token.contains("sr=c") => "/devstoreaccount1/cont/any",
             "blob" => "/devstoreaccount1/cont/dir/b%20%C3%A9.txt",
             _ => "/devstoreaccount1/MyTable()",
         };

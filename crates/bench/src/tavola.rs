@@ -39,7 +39,17 @@ impl Tavola {
         let ready_file = data.with_extension("ready");
         // It is there if this folder was served before.
         let _ = std::fs::remove_file(&ready_file);
-        command.args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--queue-port", "0"]);
+        command.args([
+            "serve",
+            "--host",
+            "127.0.0.1",
+            "--blob-port",
+            "0",
+            "--table-port",
+            "0",
+            "--queue-port",
+            "0",
+        ]);
         command.arg("--data").arg(data).arg("--ready-file").arg(&ready_file);
         let started = Instant::now();
         let mut process = Process::spawn(command, &cores.contestant, &data.with_extension("log"))?;

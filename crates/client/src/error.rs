@@ -144,6 +144,9 @@ pub enum Error {
     /// The request was refused before it was sent: a name, a value or a tag that the service would not accept.
     #[error("request is invalid: {0}")]
     Invalid(String),
+    /// A secret could not be sealed or opened: a key is missing, or what was stored was changed.
+    #[error("encryption failed: {0}")]
+    Encryption(String),
     /// A connection string, an endpoint or a credential cannot be used.
     #[error("account cannot be used: {0}")]
     Account(String),

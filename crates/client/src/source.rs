@@ -26,6 +26,8 @@ pub struct Source<'a> {
     timestamp: Option<DateTime>,
     properties: Held<'a>,
     parts: KeyParts,
+    /// Values that were decrypted.
+    opened: Option<&'a BTreeMap<String, EdmValue>>,
 }
 
 #[derive(Clone, Copy)]
@@ -54,7 +56,7 @@ impl<'a> Source<'a> {
     }
 
     fn new(partition: &'a str, row: &'a str, properties: Held<'a>) -> Self {
-        Self { partition, row, timestamp: None, properties, parts: KeyParts::InKey }
+        Self { partition, row, timestamp: None, properties, parts: KeyParts::InKey, opened: None }
     }
 
     /// The same entity, whose key parts are (or are not) among its properties: a copy under another key.
@@ -68,6 +70,14 @@ impl<'a> Source<'a> {
     #[must_use]
     pub fn with_parts(mut self, parts: KeyParts) -> Self {
         self.parts = parts;
+        self
+    }
+
+    /// The same entity with the values that were decrypted.
+    #[cfg(feature = "encryption")]
+    #[must_use]
+    pub(crate) fn with_opened(mut self, opened: &'a BTreeMap<String, EdmValue>) -> Self {
+        self.opened = Some(opened);
         self
     }
 
@@ -190,8 +200,9 @@ impl<'a> Source<'a> {
     /// assert!(matches!(refused, Err(MapError::Encrypted { property: "Salary" })));
     /// ```
     pub fn secret<T: Property>(&self, property: &'static str) -> Result<T, MapError> {
-        match self.get(property) {
-            Some(_) => Err(MapError::Encrypted { property }),
+        match self.opened.and_then(|opened| opened.get(property)) {
+            Some(value) => T::from_edm(value.borrow()).map_err(|unfit| unfit.of(property)),
+            None if self.get(property).is_some() => Err(MapError::Encrypted { property }),
             None => T::absent().ok_or(MapError::Missing { property }),
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! The copy is of one moment between two commits, across all spaces, and is a data folder of its own. Its store gets
 //! its name last, so a copy that was cut short cannot be taken for a whole one.
+//!
+//! Contents of blobs are copied as the index of that moment names them, each to the same place of an extent of the same
+//! number, once its sums are seen to match. Nothing that is dropped meanwhile goes before the copy is done.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,11 +12,12 @@ use std::path::{Path, PathBuf};
 use lsm_tree::Guard;
 use tavola_engine::EngineError;
 
-use crate::LocalEngine;
 use crate::catalog::{META_TREE, SLOT_LEN, slot_of};
 use crate::commit_queue::SpacesSnapshot;
+use crate::content::{ContentCopy, CopyError, INDEX_SPACE};
 use crate::create::NewStore;
-use crate::folder::{DataFolder, OpenError};
+use crate::folder::{DataFolder, Holding, OpenError};
+use crate::{LocalContents, LocalEngine};
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +26,10 @@ pub struct BackupReport {
     pub spaces: usize,
     /// Rows of all of them.
     pub rows: u64,
+    /// Contents of blobs.
+    pub contents: u64,
+    /// Bytes of these.
+    pub content_bytes: u64,
 }
 
 /// Why there is no backup.
@@ -38,22 +46,32 @@ pub enum BackupError {
 impl LocalEngine {
     /// Copies everything into `destination`, which must be empty or not exist. Reads and writes go on.
     pub async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError> {
+        let contents = self.contents();
+        let hold = contents.hold();
         let source = self.spaces_snapshot().await.map_err(BackupError::Source)?;
         let destination = destination.to_owned();
-        tokio::task::spawn_blocking(move || copy(source, destination))
-            .await
-            .unwrap_or_else(|cause| Err(BackupError::Source(EngineError::Failed { cause: cause.into() })))
+        tokio::task::spawn_blocking(move || {
+            let _hold = hold;
+            copy(source, &contents, destination)
+        })
+        .await
+        .unwrap_or_else(|cause| Err(BackupError::Source(EngineError::Failed { cause: cause.into() })))
     }
 }
 
-fn copy(source: SpacesSnapshot, destination: PathBuf) -> Result<BackupReport, BackupError> {
+fn copy(
+    source: SpacesSnapshot,
+    contents: &LocalContents,
+    destination: PathBuf,
+) -> Result<BackupReport, BackupError> {
     let folder = DataFolder::create(&destination).map_err(BackupError::Destination)?;
     let mut copied =
         Err(BackupError::Source(EngineError::Unavailable { reason: "the backup was not begun" }));
     let named = folder.make_store(|path| {
-        copied = copy_rows(source, path, &folder);
+        copied = copy_rows(source, contents, path, &folder);
         match &copied {
-            Ok(_) => Ok(()),
+            Ok(BackupReport { contents: 0, .. }) => Ok(((), Holding::Rows)),
+            Ok(_) => Ok(((), Holding::Contents)),
             Err(_) => Err(folder.damaged("the backup was not finished")),
         }
     });
@@ -63,10 +81,16 @@ fn copy(source: SpacesSnapshot, destination: PathBuf) -> Result<BackupReport, Ba
 }
 
 /// Copies the rows as they are stored, once their checksums are seen to match. Rows of dropped spaces are left out.
-fn copy_rows(source: SpacesSnapshot, path: &Path, folder: &DataFolder) -> Result<BackupReport, BackupError> {
+fn copy_rows(
+    source: SpacesSnapshot,
+    contents: &LocalContents,
+    path: &Path,
+    folder: &DataFolder,
+) -> Result<BackupReport, BackupError> {
     let failed = |error: lsm_tree::Error| BackupError::Destination(folder.failed(error));
     let store = NewStore::begin(path).map_err(failed)?;
-    let mut report = BackupReport { spaces: source.spaces.len(), rows: 0 };
+    let mut report = BackupReport::default();
+    let mut extents = ContentCopy::begin(contents, path).map_err(|error| copy_failed(error, folder))?;
     let mut spaces: Vec<_> = source.spaces.iter().collect();
     spaces.sort_by_key(|space| space.slot);
     for space in &spaces {
@@ -85,12 +109,30 @@ fn copy_rows(source: SpacesSnapshot, path: &Path, folder: &DataFolder) -> Result
                 space = slot.and_then(|slot| by_slot.get(&slot).map(|space| (slot, *space)));
             }
             if let Some((_, space)) = space {
-                space.decode(&key[SLOT_LEN..], value.clone().into()).map_err(BackupError::Source)?;
+                let row =
+                    space.decode(&key[SLOT_LEN..], value.clone().into()).map_err(BackupError::Source)?;
+                if space.id == INDEX_SPACE {
+                    let copied = extents.copy(&key[SLOT_LEN..], &row.body, &source.extents);
+                    report.content_bytes += copied.map_err(|error| copy_failed(error, folder))?;
+                    report.contents += 1;
+                } else {
+                    report.rows += 1;
+                }
                 store.put(tree, key, value).map_err(failed)?;
-                report.rows += 1;
             }
         }
     }
+    for (extent, size) in extents.finish().map_err(|error| copy_failed(error, folder))? {
+        store.add_extent(extent, size).map_err(failed)?;
+    }
     store.finish(source.last_tick).map_err(failed)?;
+    report.spaces = spaces.iter().filter(|space| space.id != INDEX_SPACE).count();
     Ok(report)
+}
+
+fn copy_failed(error: CopyError, folder: &DataFolder) -> BackupError {
+    match error {
+        CopyError::Source(error) => BackupError::Source(error),
+        CopyError::Destination(cause) => BackupError::Destination(folder.failed(cause)),
+    }
 }

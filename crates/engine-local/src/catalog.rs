@@ -8,6 +8,7 @@
 //! "s" | 16 bytes space id    tree u8 | slot u64       a space
 //! "d" | slot u64             tree u8                  a dropped space, until its rows are gone
 //! "n"                        slot u64                 the next slot
+//! "e" | extent u64           size u64                 an extent with contents of blobs (`content/`)
 //! ```
 //!
 //! Numbers are big-endian; the values are those of rows (`row.rs`) with the space `ff…ff`.
@@ -36,6 +37,7 @@ const META_SPACE: SpaceId = SpaceId([0xFF; 16]);
 const SPACE: u8 = b's';
 const DROPPED: u8 = b'd';
 const NEXT_SLOT: u8 = b'n';
+const EXTENT: u8 = b'e';
 
 /// One space, from its making to its drop.
 pub(crate) struct Space {
@@ -60,6 +62,8 @@ struct State {
     next_slot: u64,
     /// Dropped spaces that may still have rows, and the trees these are in.
     dropped: BTreeMap<u64, usize>,
+    /// Extents that there must be, and their sizes.
+    extents: BTreeMap<u64, u64>,
 }
 
 /// The slots that were alive at one moment. A slot that was given later is alive too.
@@ -161,6 +165,7 @@ impl Catalog {
                 state.dropped.insert(slot_in(name)?, tree);
             }
             (NEXT_SLOT, _) => state.next_slot = slot_in(&body)?,
+            (EXTENT, _) => drop(state.extents.insert(slot_in(name)?, slot_in(&body)?)),
             _ => return Err(MALFORMED),
         }
         Ok(())
@@ -232,6 +237,19 @@ impl Catalog {
         }
     }
 
+    /// The extents that there must be, and their sizes.
+    pub(crate) fn extents(&self) -> BTreeMap<u64, u64> {
+        self.read().extents.clone()
+    }
+
+    /// Notes an extent that was made or removed durably.
+    pub(crate) fn apply_extent(&self, change: ExtentChange) {
+        match change {
+            ExtentChange::Made { extent, size } => drop(self.write().extents.insert(extent, size)),
+            ExtentChange::Removed { extent } => drop(self.write().extents.remove(&extent)),
+        }
+    }
+
     /// Forgets a dropped space whose rows are all gone.
     pub(crate) fn forget_dropped(&self, slot: u64) {
         self.write().dropped.remove(&slot);
@@ -284,6 +302,21 @@ pub(crate) fn drop_space(space: &Space) -> [MetaChange; 2] {
 /// The row of `meta` that says that nothing is left of a dropped space.
 pub(crate) fn forget_dropped(slot: u64) -> MetaChange {
     delete(DROPPED, &slot.to_be_bytes())
+}
+
+/// A change of what extents there must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExtentChange {
+    Made { extent: u64, size: u64 },
+    Removed { extent: u64 },
+}
+
+/// The row of `meta` that makes or removes an extent.
+pub(crate) fn change_extent(change: ExtentChange) -> MetaChange {
+    match change {
+        ExtentChange::Made { extent, size } => put(EXTENT, &extent.to_be_bytes(), &size.to_be_bytes()),
+        ExtentChange::Removed { extent } => delete(EXTENT, &extent.to_be_bytes()),
+    }
 }
 
 /// The slot that a key of a tree of rows begins with.
@@ -341,6 +374,23 @@ mod tests {
         load(&catalog, &dropped).unwrap();
         assert_eq!(catalog.dropped(), [(10, 3)]);
         catalog.check().unwrap_err();
+    }
+
+    #[test]
+    fn an_extent_has_this_row_until_it_is_removed() {
+        let made = ExtentChange::Made { extent: 0x0102, size: 0x0304 };
+        let row = change_extent(made);
+        assert_eq!(row.key[..], [&b"e"[..], &[0, 0, 0, 0, 0, 0, 1, 2]].concat());
+        assert_eq!(row.value.as_ref().unwrap()[17..], [0, 0, 0, 0, 0, 0, 3, 4]);
+        let removed = ExtentChange::Removed { extent: 0x0102 };
+        assert!(change_extent(removed).key == row.key && change_extent(removed).value.is_none());
+        let catalog = Catalog::new();
+        load(&catalog, &row).unwrap();
+        catalog.check().unwrap();
+        assert_eq!(catalog.extents(), BTreeMap::from([(0x0102, 0x0304)]));
+        catalog.apply_extent(removed);
+        catalog.apply_extent(ExtentChange::Made { extent: 9, size: 8 });
+        assert_eq!(catalog.extents(), BTreeMap::from([(9, 8)]));
     }
 
     #[test]

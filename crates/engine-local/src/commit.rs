@@ -14,7 +14,7 @@ use lsm_tree::AbstractTree;
 use tavola_engine::{EngineError, SpaceId};
 use tavola_model::DateTime;
 
-use crate::catalog::{self, Space};
+use crate::catalog::{self, ExtentChange, Space};
 use crate::commit_queue::{Answer, CommitQueue, SpacesSnapshot, Task, TreeRows, Write};
 use crate::compaction::CompactionList;
 use crate::disk::DiskGuard;
@@ -25,7 +25,7 @@ use crate::reclaim::ReclaimSignal;
 use crate::settings::STALL_CHECK_US;
 use crate::store::{Batch, Store};
 
-const POISONED: &str = "an earlier write to the disk failed";
+pub(crate) const POISONED: &str = "an earlier write to the disk failed";
 /// A wait for flushes or compaction that is worth a line in the log.
 const STALL_TOLD: Duration = Duration::from_secs(1);
 
@@ -67,6 +67,10 @@ impl Committer {
                     Task::DropSpace(space, answer) => group.drop_space(space, answer, &self.shared.store),
                     Task::ForgetDropped(slots, answer) => {
                         group.forgotten.extend(slots);
+                        group.answers.push(answer);
+                    }
+                    Task::ChangeExtent(change, answer) => {
+                        group.extents.push(change);
                         group.answers.push(answer);
                     }
                     Task::Snapshot(answer) => {
@@ -129,6 +133,9 @@ impl Committer {
         }
         for slot in &group.forgotten {
             store.catalog.forget_dropped(*slot);
+        }
+        for change in &group.extents {
+            store.catalog.apply_extent(*change);
         }
         Ok(())
     }
@@ -205,6 +212,7 @@ impl Committer {
             spaces: store.catalog.spaces(),
             rows: rows.collect(),
             last_tick: self.last_tick,
+            extents: store.catalog.extents(),
             _snapshot: snapshot,
         }
     }
@@ -229,6 +237,8 @@ struct Group {
     spaces: Vec<SpaceChange>,
     /// Dropped spaces of which no row is left.
     forgotten: Vec<u64>,
+    /// Extents that are made and removed, in this order.
+    extents: Vec<ExtentChange>,
     /// Who else waits for this group.
     answers: Vec<Answer<()>>,
 }
@@ -248,7 +258,10 @@ impl SpaceChange {
 
 impl Group {
     fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.spaces.is_empty() && self.forgotten.is_empty()
+        self.writes.is_empty()
+            && self.spaces.is_empty()
+            && self.forgotten.is_empty()
+            && self.extents.is_empty()
     }
 
     /// A write that was decided before its space was dropped, but came after the drop, is not kept.
@@ -305,6 +318,9 @@ impl Group {
         }
         for slot in &self.forgotten {
             batch.push_meta(catalog::forget_dropped(*slot));
+        }
+        for change in &self.extents {
+            batch.push_meta(catalog::change_extent(*change));
         }
     }
 }

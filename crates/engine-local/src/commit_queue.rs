@@ -1,6 +1,6 @@
 //! What waits for the committer: first come, first served, and bounded.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use tavola_engine::{EngineError, SpaceId};
 use tavola_model::DateTime;
 use tokio::sync::oneshot;
 
-use crate::catalog::Space;
+use crate::catalog::{ExtentChange, Space};
 use crate::overlay::StripeIndex;
 use crate::settings::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, WAITING_BYTES_MAX, WAITING_WRITES_MAX};
 use crate::snapshot::Snapshot;
@@ -32,6 +32,8 @@ pub(crate) enum Task {
     Seal(usize, Answer<()>),
     /// Forget dropped spaces of which no row is left.
     ForgetDropped(Vec<u64>, Answer<()>),
+    /// Note that an extent was made, or is about to be removed.
+    ChangeExtent(ExtentChange, Answer<()>),
 }
 
 /// The changes of one `transact`.
@@ -56,6 +58,8 @@ pub(crate) struct SpacesSnapshot {
     /// The rows of each tree. They hold on to their files, so a space that is dropped meanwhile is still whole.
     pub(crate) rows: Vec<TreeRows>,
     pub(crate) last_tick: DateTime,
+    /// The extents that there are, and their sizes.
+    pub(crate) extents: BTreeMap<u64, u64>,
     /// Keeps versions of rows that have been replaced since.
     pub(crate) _snapshot: Snapshot,
 }
@@ -165,7 +169,8 @@ impl Task {
             | Task::CreateSpace(_, answer)
             | Task::DropSpace(_, answer)
             | Task::Seal(_, answer)
-            | Task::ForgetDropped(_, answer) => drop(answer.send(Err(error))),
+            | Task::ForgetDropped(_, answer)
+            | Task::ChangeExtent(_, answer) => drop(answer.send(Err(error))),
             Task::Snapshot(answer) => drop(answer.send(Err(error))),
         }
     }
@@ -178,7 +183,8 @@ impl Task {
             | Task::DropSpace(..)
             | Task::Snapshot(_)
             | Task::Seal(..)
-            | Task::ForgetDropped(..) => 0,
+            | Task::ForgetDropped(..)
+            | Task::ChangeExtent(..) => 0,
         }
     }
 }

@@ -9,7 +9,7 @@ use lsm_tree::{SequenceNumberCounter, Slice};
 use tavola_engine::SpaceId;
 use tavola_model::DateTime;
 
-use crate::catalog::{Catalog, META_TREE, make_space};
+use crate::catalog::{Catalog, ExtentChange, META_TREE, change_extent, make_space};
 use crate::folder::{create_folder, sync_folder};
 use crate::inspect::tree_name;
 use crate::journal::JournalFile;
@@ -45,7 +45,13 @@ impl NewStore {
         let catalog = Arc::new(Catalog::new());
         let trees = open_trees(path, &catalog, &counter, &settings)?;
         let snapshots = Snapshots::new(counter);
-        Ok(Self { path: path.to_owned(), trees, catalog, snapshots, memtable_bytes: settings.memtable_bytes })
+        Ok(Self {
+            path: path.to_owned(),
+            trees,
+            catalog,
+            snapshots,
+            memtable_bytes: settings.flushed_bytes(),
+        })
     }
 
     /// Adds a space. The last one added has the highest slot.
@@ -56,6 +62,15 @@ impl NewStore {
             }
         }
         Ok(())
+    }
+
+    /// Adds an extent, whose file is there.
+    pub(crate) fn add_extent(&self, extent: u64, size: u64) -> lsm_tree::Result<()> {
+        let change = change_extent(ExtentChange::Made { extent, size });
+        match change.value {
+            Some(value) => self.put(META_TREE, change.key, value),
+            None => Ok(()),
+        }
     }
 
     /// Adds a row.

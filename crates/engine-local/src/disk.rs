@@ -5,6 +5,7 @@
 //! let in below the reserve too, because they are how room is made.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,21 @@ pub(crate) struct DiskGuard {
     checked_at: AtomicU64,
     written_since: AtomicU64,
     started: Instant,
+    /// Bytes of contents that are being written.
+    announced: AtomicU64,
+}
+
+/// Room that is kept for bytes on their way.
+pub(crate) struct Announced {
+    bytes: u64,
+    guard: Arc<DiskGuard>,
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        self.guard.announced.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.guard.note_written(self.bytes);
+    }
 }
 
 impl DiskGuard {
@@ -31,6 +47,7 @@ impl DiskGuard {
             checked_at: AtomicU64::new(0),
             written_since: AtomicU64::new(0),
             started: Instant::now(),
+            announced: AtomicU64::new(0),
         };
         guard.check();
         guard
@@ -44,6 +61,24 @@ impl DiskGuard {
         match self.check() {
             Some(free_bytes) if free_bytes < self.reserve_bytes => Err(EngineError::Full { free_bytes }),
             _ => Ok(()),
+        }
+    }
+
+    /// `Ok` if there is room for so many bytes beside those that others have announced. The room is kept until the answer
+    /// is dropped, by when the bytes are on the disk or given up.
+    pub(crate) fn admit_bytes(self: &Arc<Self>, bytes: u64) -> Result<Announced, EngineError> {
+        self.admit()?;
+        let announced = self.announced.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        let announcement = Announced { bytes, guard: self.clone() };
+        if announced < DISK_CHECK_BYTES {
+            // Less than what may be written between two looks.
+            return Ok(announcement);
+        }
+        match self.check() {
+            Some(free_bytes) if free_bytes < self.reserve_bytes.saturating_add(announced) => {
+                Err(EngineError::Full { free_bytes })
+            }
+            _ => Ok(announcement),
         }
     }
 

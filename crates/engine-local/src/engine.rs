@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use crate::catalog::{SLOT_LEN, Space};
 use crate::commit::{Committer, Shared};
 use crate::commit_queue::{Answer, RowChange, SpacesSnapshot, Task, TreeRows, Write};
+use crate::content::{ContentDisk, INDEX_SPACE, LocalContents};
 use crate::disk::DiskGuard;
 use crate::folder::{DataFolder, OpenError};
 use crate::journal::JournalWriter;
@@ -33,13 +34,23 @@ const CLOSED: &str = "the engine is closed";
 /// The embedded engine. Dropping it makes what is waiting durable, stops its threads and frees the data folder.
 pub struct LocalEngine {
     shared: Shared,
-    ticks: TickClock,
+    ticks: Arc<TickClock>,
+    contents: Arc<LocalContents>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl LocalEngine {
     /// Opens a data folder, or makes it.
     pub fn open(settings: LocalSettings, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
+        Self::open_on(settings, clock, ContentDisk::default())
+    }
+
+    /// The same, with another way to sync extents and to make holes, for tests.
+    pub(crate) fn open_on(
+        settings: LocalSettings,
+        clock: Arc<dyn Clock>,
+        disk: ContentDisk,
+    ) -> Result<Arc<Self>, OpenError> {
         let folder = DataFolder::open(&settings.data_dir)?;
         let (store, journal) = Store::open(folder, &settings)?;
         let store = Arc::new(store);
@@ -52,8 +63,10 @@ impl LocalEngine {
             reclaims: Arc::default(),
             store,
         };
-        let ticks = TickClock::starting_above(shared.store.last_tick(), clock);
-        let engine = Self { shared, ticks, threads: Mutex::default() };
+        let ticks = Arc::new(TickClock::starting_above(shared.store.last_tick(), clock.clone()));
+        let contents = LocalContents::open(&shared, &ticks, clock, disk);
+        let contents = contents.map_err(|cause| shared.store.folder.failed(cause))?;
+        let engine = Self { shared, ticks, contents, threads: Mutex::default() };
         engine
             .start(journal, settings.compaction_threads.max(1))
             .map_err(|cause| engine.shared.store.folder.failed(cause))?;
@@ -68,9 +81,20 @@ impl LocalEngine {
         drop(answered.await);
     }
 
+    /// The contents of blobs that are stored beside the rows.
+    pub fn contents(&self) -> Arc<LocalContents> {
+        self.contents.clone()
+    }
+
     /// Bytes of rows that are in memory and in journals, but in no table file yet.
     pub fn unflushed_bytes(&self) -> u64 {
         self.shared.store.unflushed_bytes()
+    }
+
+    /// Bytes of rows in memory: those in no table file yet, and blocks read from disk. At most what the settings give, and
+    /// one commit.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared.store.unflushed_bytes() + self.shared.store.cached_bytes()
     }
 
     /// All spaces as of one moment between two commits.
@@ -230,7 +254,8 @@ impl Engine for LocalEngine {
     }
 
     async fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
-        Ok(self.shared.store.catalog.spaces().iter().map(|space| space.id).collect())
+        let spaces = self.shared.store.catalog.spaces();
+        Ok(spaces.iter().map(|space| space.id).filter(|space| *space != INDEX_SPACE).collect())
     }
 
     async fn transact(
@@ -313,6 +338,7 @@ impl Drop for LocalEngine {
             // A thread that panicked has said so itself.
             drop(thread.join());
         }
+        self.contents.close();
     }
 }
 
@@ -323,7 +349,7 @@ struct Decided {
 }
 
 /// The key of a row in its tree: the slot of its space, then its stored key.
-fn row_key(space: &Space, partition: &[u8], row: &[u8]) -> Result<Bytes, EngineError> {
+pub(crate) fn row_key(space: &Space, partition: &[u8], row: &[u8]) -> Result<Bytes, EngineError> {
     let mut key = space.slot.to_be_bytes().to_vec();
     encode_key(partition, row, &mut key);
     if key.len() > KEY_BYTES_MAX {
@@ -386,7 +412,7 @@ fn apply(
 }
 
 /// A scan under way, on one snapshot.
-struct Scan {
+pub(crate) struct Scan {
     space: Arc<Space>,
     rows: TreeRows,
     scratch: Vec<u8>,
@@ -410,13 +436,13 @@ impl StoredBound {
 }
 
 #[derive(PartialEq, Eq)]
-enum ScanState {
+pub(crate) enum ScanState {
     More,
     Finished,
 }
 
 impl Scan {
-    fn new(store: &Store, space: Arc<Space>, range: &ScanRange) -> Result<Self, EngineError> {
+    pub(crate) fn new(store: &Store, space: Arc<Space>, range: &ScanRange) -> Result<Self, EngineError> {
         let from = StoredBound::of(&space, &range.from);
         let from = if from.is_cut { Bound::Excluded(from.key) } else { Bound::Included(from.key) };
         let before = match &range.before {
@@ -433,7 +459,7 @@ impl Scan {
     }
 
     /// Visits at most so many rows.
-    fn visit(&mut self, rows_max: usize, visit: &mut Visit<'_>) -> Result<ScanState, EngineError> {
+    pub(crate) fn visit(&mut self, rows_max: usize, visit: &mut Visit<'_>) -> Result<ScanState, EngineError> {
         for _ in 0..rows_max {
             let Some(next) = self.rows.next() else { return Ok(ScanState::Finished) };
             let (key, value) = next.into_inner().map_err(|error| self.space.read_failed(error))?;

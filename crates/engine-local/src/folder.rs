@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! LOCK     held with an exclusive lock for as long as a process uses the folder
-//! FORMAT   one line that names the version of everything below
+//! FORMAT   one line that names the version of everything below: 2, or 3 once there are contents of blobs
 //! store/   the files of the store
 //! ```
 //!
@@ -26,6 +26,8 @@ const STORE_NEW: &str = "store.new";
 /// What an otherwise empty folder may hold: our own leavings, and the root folder of a mounted disk's.
 const EMPTY_MAY_HOLD: [&str; 4] = [LOCK, FORMAT_NEW, STORE_NEW, "lost+found"];
 const FORMAT_LINE: &str = "tavola data folder, format 2\n";
+/// The same, with contents of blobs. A version that knows only format 2 would take their index for a lost table.
+const FORMAT_LINE_CONTENTS: &str = "tavola data folder, format 3\n";
 /// Written before the first release, on another store.
 const FORMAT_LINE_RETIRED: &str = "tavola data folder, format 1\n";
 const FOLDER_MODE: u32 = 0o700;
@@ -81,6 +83,15 @@ pub enum OpenError {
         #[source]
         cause: Cause,
     },
+}
+
+/// What a store holds, which is what the format tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holding {
+    /// Rows only: format 2.
+    Rows,
+    /// Contents of blobs too: format 3.
+    Contents,
 }
 
 /// A data folder that this process owns until it is dropped.
@@ -146,17 +157,17 @@ impl DataFolder {
     /// is removed; nothing in there was ever acknowledged.
     pub(crate) fn make_store<E>(
         &self,
-        fill: impl FnOnce(&Path) -> Result<E, OpenError>,
+        fill: impl FnOnce(&Path) -> Result<(E, Holding), OpenError>,
     ) -> Result<E, OpenError> {
         let new_path = self.path.join(STORE_NEW);
         if new_path.exists() {
             fs::remove_dir_all(&new_path).map_err(|cause| self.failed(cause))?;
         }
         create_folder(&new_path).map_err(|cause| self.failed(cause))?;
-        let filled = fill(&new_path)?;
+        let (filled, holding) = fill(&new_path)?;
         let named = sync_tree(&new_path)
             .and_then(|()| sync_folder(&self.path))
-            .and_then(|()| self.write_format())
+            .and_then(|()| self.write_format(holding))
             .and_then(|()| fs::rename(&new_path, self.store_path()))
             .and_then(|()| sync_folder(&self.path));
         named.map_err(|cause| self.failed(cause))?;
@@ -167,11 +178,23 @@ impl DataFolder {
         &self.path
     }
 
+    /// Says that the folder has contents of blobs, or is about to.
+    pub(crate) fn note_contents(&self) -> io::Result<()> {
+        if fs::read(self.path.join(FORMAT))? == FORMAT_LINE_CONTENTS.as_bytes() {
+            return Ok(());
+        }
+        self.write_format(Holding::Contents)
+    }
+
     /// Makes this a data folder.
-    fn write_format(&self) -> io::Result<()> {
+    fn write_format(&self, holding: Holding) -> io::Result<()> {
+        let line = match holding {
+            Holding::Rows => FORMAT_LINE,
+            Holding::Contents => FORMAT_LINE_CONTENTS,
+        };
         let new_path = self.path.join(FORMAT_NEW);
         let mut file = create_file(&new_path)?;
-        file.write_all(FORMAT_LINE.as_bytes())?;
+        file.write_all(line.as_bytes())?;
         file.sync_all()?;
         fs::rename(new_path, self.path.join(FORMAT))?;
         sync_folder(&self.path)
@@ -215,7 +238,7 @@ fn check_format(path: &Path) -> Result<(), OpenError> {
     let folder = path.to_owned();
     let failed = |cause: io::Error| OpenError::Failed { folder: path.to_owned(), cause: cause.into() };
     match fs::read(path.join(FORMAT)) {
-        Ok(line) if line == FORMAT_LINE.as_bytes() => Ok(()),
+        Ok(line) if line == FORMAT_LINE.as_bytes() || line == FORMAT_LINE_CONTENTS.as_bytes() => Ok(()),
         Ok(line) if line == FORMAT_LINE_RETIRED.as_bytes() => Err(OpenError::FormatRetired { folder }),
         Ok(line) => {
             let found = String::from_utf8_lossy(&line).lines().next().unwrap_or_default().to_owned();

@@ -2,7 +2,8 @@
 //!
 //! A start and a check both begin here, and only read. Everything that the manifest names must be there and be what it
 //! should be: each tree's list of table files, by its checksum; each table file, as far as its own index; each journal,
-//! record by record; and the catalog, row by row. Whatever is not is damage, and the store is left as it is. Only when
+//! record by record; the catalog, row by row; and each extent with contents of blobs, as far as
+//! its header. Whatever is not is damage, and the store is left as it is. Only when
 //! everything is understood may a start remove what a crash left over.
 //!
 //! The layout of a tree's `current` and version file is lsm-tree's, which does not check them itself.
@@ -18,6 +19,7 @@ use lsm_tree::{Cache, Checksum, DescriptorTable, InternalValue, Memtable, SeqNo,
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::catalog::{Catalog, META_TREE, is_damage};
+use crate::content;
 use crate::folder::{DataFolder, OpenError};
 use crate::journal::{Examined, changes, file_name};
 use crate::manifest::Manifest;
@@ -107,6 +109,7 @@ impl Inspected {
         let journals = read_journals(store, &manifest)?;
         let memtable = memtable(&journals, META_TREE)?;
         let catalog = read_catalog(&trees[META_TREE], &memtable)?;
+        check_extents(store, &catalog)?;
         let tick = journals.iter().map(|journal| journal.tick).fold(manifest.tick, u64::max);
         Ok(Self { manifest, trees, journals, catalog, tick })
     }
@@ -293,6 +296,15 @@ fn read_catalog(meta: &InspectedTree, memtable: &Memtable) -> Result<Catalog, Tr
     }
     catalog.check().map_err(|what| Trouble::Damaged(what.to_owned()))?;
     Ok(catalog)
+}
+
+/// Every extent that the catalog names is there, has its size and its header. What is in it is checked by those who read it.
+fn check_extents(store: &Path, catalog: &Catalog) -> Result<(), Trouble> {
+    let folder = content::folder_in(store);
+    for (extent, size) in catalog.extents() {
+        content::inspect(&folder, extent, size)?.map_err(Trouble::Damaged)?;
+    }
+    Ok(())
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Trouble> {

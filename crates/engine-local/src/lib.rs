@@ -6,7 +6,7 @@
 //!
 //! Below that is the `store`: rows of all spaces in a few shared `tree`s of lsm-tree. `flush` writes the newest rows to
 //! table files, `compaction` keeps the number of files small that a read has to look into, `reclaim` gives back the disk of
-//! dropped spaces. `inspect` understands a store before `recover` opens it or `verify` checks it.
+//! dropped spaces. Contents of blobs are in extent files beside the rows (`content`). `inspect` understands a store before `recover` opens it or `verify` checks it.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,6 +26,7 @@ mod catalog;
 mod commit;
 mod commit_queue;
 mod compaction;
+mod content;
 mod create;
 mod disk;
 mod engine;
@@ -45,7 +46,8 @@ mod tree;
 mod verify;
 
 pub use backup::{BackupError, BackupReport};
+pub use content::{ContentUsage, LocalContents};
 pub use engine::LocalEngine;
 pub use folder::OpenError;
-pub use settings::{LocalSettings, UNFLUSHED_MEMTABLES_MAX};
-pub use verify::{VerifyProblem, VerifyReport, verify};
+pub use settings::LocalSettings;
+pub use verify::{NamedContents, VerifyProblem, VerifyReport, verify, verify_naming};

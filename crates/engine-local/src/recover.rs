@@ -13,7 +13,7 @@ use tavola_model::DateTime;
 
 use crate::catalog::{Catalog, META_TREE, slot_of};
 use crate::create::{FIRST_SLOT, NewStore};
-use crate::folder::{DataFolder, OpenError};
+use crate::folder::{DataFolder, Holding, OpenError};
 use crate::inspect::{Inspected, tree_name};
 use crate::journal::{Examined, JournalFile, JournalWriter, Journals, changes};
 use crate::settings::{DATA_TREES, LocalSettings, OPEN_FILES_MAX};
@@ -39,7 +39,7 @@ impl Store {
                     store.add_space(SpaceId::CATALOG, FIRST_SLOT)?;
                     store.finish(DateTime::MIN)
                 });
-                made.map_err(|error| folder.failed(error))
+                made.map(|()| ((), Holding::Rows)).map_err(|error| folder.failed(error))
             })?;
         }
         let path = folder.store_path();
@@ -54,7 +54,7 @@ impl Store {
         counter.set(persisted.map_or(FIRST_SEQUENCE, |highest| highest + 1));
         let snapshots = Snapshots::new(counter);
         let replay = Replay { trees: &trees, catalog: &catalog, snapshots: &snapshots };
-        replay.run(&journals, settings.memtable_bytes).map_err(failed)?;
+        replay.run(&journals, settings.flushed_bytes()).map_err(failed)?;
         let begun = begun_journals(&journals, manifest.first_sequence);
         let (current, spares) = journals[begun.len() - 1..].split_first().expect("there is a journal");
         let open =
@@ -69,7 +69,7 @@ impl Store {
             snapshots,
             last_tick: AtomicU64::new(tick),
             has_failed: AtomicBool::new(false),
-            memtable_bytes: settings.memtable_bytes,
+            memtable_bytes: settings.flushed_bytes(),
             unflushed_bytes_max: settings.unflushed_bytes_max(),
             folder,
         };
@@ -85,7 +85,7 @@ pub(crate) fn open_trees(
     settings: &LocalSettings,
 ) -> lsm_tree::Result<Vec<StoreTree>> {
     let shared = Shared {
-        cache: Arc::new(Cache::with_capacity_bytes(settings.cache_bytes)),
+        cache: Arc::new(Cache::with_capacity_bytes(settings.cache_bytes())),
         open_files: Arc::new(DescriptorTable::new(open_files_max())),
         counter: counter.clone(),
         catalog: catalog.clone(),

@@ -1,16 +1,18 @@
 //! What an operator can choose, and the bounds that follow.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Settings of the embedded engine.
 #[derive(Clone, Debug)]
 pub struct LocalSettings {
     /// The data folder. It is made if it does not exist.
     pub data_dir: PathBuf,
-    /// Memory for blocks read from disk.
-    pub cache_bytes: u64,
-    /// Memory that the newest rows of one tree fill before they are flushed to a table file. All unflushed rows of all
-    /// trees together take at most [`UNFLUSHED_MEMTABLES_MAX`] times as much; commits wait at that bound.
+    /// Memory for rows, of all spaces together: half of it for blocks read from disk, half for rows that are in no table
+    /// file yet. Commits wait while those fill their half, which one commit may go beyond.
+    pub memory_bytes: u64,
+    /// Memory that the newest rows of one tree fill before they are flushed to a table file, or a sixteenth of the half for
+    /// unflushed rows if that is less.
     pub memtable_bytes: u64,
     /// Free disk space below which writes that need more of it are refused.
     pub disk_reserve_bytes: u64,
@@ -23,16 +25,26 @@ impl LocalSettings {
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
-            cache_bytes: 64 * MIB,
+            memory_bytes: 128 * MIB,
             memtable_bytes: 4 * MIB,
             disk_reserve_bytes: 256 * MIB,
             compaction_threads: 2,
         }
     }
 
+    /// Bytes of blocks read from disk.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.memory_bytes / 2
+    }
+
     /// Bytes of unflushed rows, of all trees together, at which commits wait.
     pub(crate) fn unflushed_bytes_max(&self) -> u64 {
-        self.memtable_bytes.saturating_mul(UNFLUSHED_MEMTABLES_MAX)
+        self.memory_bytes - self.cache_bytes()
+    }
+
+    /// Bytes of a memtable that is flushed.
+    pub(crate) fn flushed_bytes(&self) -> u64 {
+        self.memtable_bytes.min(self.unflushed_bytes_max() / UNFLUSHED_MEMTABLES_MIN)
     }
 }
 
@@ -41,8 +53,8 @@ const MIB: u64 = 1024 * 1024;
 /// Trees that hold rows of spaces. A tree compacts its first level one compaction at a time, so several let several busy
 /// tables go on beside each other.
 pub(crate) const DATA_TREES: usize = 4;
-/// Memtables' worth of unflushed rows at which commits wait: four for each of the trees.
-pub const UNFLUSHED_MEMTABLES_MAX: u64 = 16;
+/// Memtables that unflushed rows have room for at least: four for each of the trees.
+const UNFLUSHED_MEMTABLES_MIN: u64 = 16;
 /// Memtables of a tree that are flushed together into one table file. More would make the file's sync longer, for which
 /// commits wait on a journalling file system.
 pub(crate) const FLUSHED_TOGETHER_MAX: usize = 2;
@@ -53,6 +65,10 @@ pub(crate) const TABLE_BYTES: u64 = 16 * MIB;
 /// Size of a block of a table file, which is read and checked as a whole. Blocks of 4 KiB make scans dearer, by a tenth,
 /// and twice the index; blocks of 16 KiB make point reads dearer.
 pub(crate) const BLOCK_BYTES: u32 = 8 * 1024;
+/// Rows of a block from one key that is stored in full to the next. Both ends of a scan are looked for in every block, and
+/// the rows from the nearest full key on are decoded for it: with ten rows of a kilobyte that was the whole block. Fewer
+/// rows make blocks larger by the prefixes of keys that are stored more often.
+pub(crate) const BLOCK_RESTART_ROWS: u8 = 4;
 /// Runs of flushed table files that are compacted at once into the first level, which has as many table files. Fewer would
 /// be rewritten together with that level more often; more would be looked into by every read.
 pub(crate) const COMPACTED_RUNS: u8 = 8;
@@ -114,3 +130,19 @@ pub(crate) const ROWS_READ_INLINE: usize = 128;
 pub(crate) const SCAN_ROWS_AT_ONCE: usize = 256;
 /// Bytes of a key in a tree, its slot included; a table file keeps the length in 16 bits.
 pub(crate) const KEY_BYTES_MAX: usize = u16::MAX as usize;
+/// Size of an extent file, unless it has a single larger content.
+pub(crate) const EXTENT_BYTES: u64 = 256 * MIB;
+/// Contents up to this size, their sums included, go to the extent for small ones.
+pub(crate) const SMALL_CONTENT_BYTES_MAX: u64 = MIB;
+/// What is reserved at a time for a content of unknown length. A multiple of a block.
+pub(crate) const REGION_BYTES_UNKNOWN: u64 = 8 * MIB;
+/// Bytes of a content after which a sync is asked for before its end.
+pub(crate) const EARLY_SYNC_BYTES: u64 = 8 * MIB;
+/// Extent files that may be open for reads.
+pub(crate) const EXTENT_FILES_OPEN_MAX: usize = 128;
+/// Contents that one commit drops.
+pub(crate) const CONTENTS_DROPPED_AT_ONCE: usize = 512;
+/// How long nothing was written to an extent of a former run before bytes in it that no content has are given back.
+pub(crate) const LEFTOVERS_AGE_MIN: Duration = Duration::from_secs(24 * 3600);
+/// Time between two looks for such bytes.
+pub(crate) const LEFTOVERS_CHECK: Duration = Duration::from_secs(3600);

@@ -136,6 +136,12 @@ impl Store {
         self.trees.iter().map(StoreTree::unflushed_bytes).sum()
     }
 
+    /// Bytes of blocks that were read from disk and are kept.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        // All trees share one cache.
+        self.trees[META_TREE].tree.config.cache.size()
+    }
+
     /// Why commits have to wait, if they have to.
     pub(crate) fn stall(&self) -> Option<Stall> {
         if self.unflushed_bytes() >= self.unflushed_bytes_max {

@@ -21,7 +21,7 @@ use lsm_tree::{
 };
 
 use crate::catalog::{Catalog, LiveSlots, slot_of};
-use crate::settings::{BLOCK_BYTES, COMPACTED_RUNS, FLUSHED_TOGETHER_MAX, TABLE_BYTES};
+use crate::settings::{BLOCK_BYTES, BLOCK_RESTART_ROWS, COMPACTED_RUNS, FLUSHED_TOGETHER_MAX, TABLE_BYTES};
 use crate::snapshot::Snapshots;
 
 /// What all trees of a store share.
@@ -74,7 +74,7 @@ impl StoreTree {
             .use_cache(shared.cache.clone())
             .use_descriptor_table(Some(shared.open_files.clone()))
             .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
-            .data_block_restart_interval_policy(RestartIntervalPolicy::new([10, 16]))
+            .data_block_restart_interval_policy(RestartIntervalPolicy::all(BLOCK_RESTART_ROWS))
             .filter_policy(FilterPolicy::new([
                 FilterPolicyEntry::Bloom(BloomConstructionPolicy::FalsePositiveRate(0.0001)),
                 FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0)),

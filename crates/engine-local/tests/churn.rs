@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{disk_bytes, files, open, put, rows, small, space};
 use tavola_engine::{Engine, EngineError};
-use tavola_engine_local::{LocalSettings, UNFLUSHED_MEMTABLES_MAX, verify};
+use tavola_engine_local::{LocalSettings, verify};
 
 const MIB: u64 = 1 << 20;
 /// A guard against a hang, not a measure.
@@ -149,7 +149,7 @@ fn median(values: &[u64]) -> u64 {
 async fn many_spaces_and_a_busy_one_stay_within_the_bounds_and_open_again() {
     let folder = tempfile::tempdir().unwrap();
     let settings = small(folder.path());
-    let memtable_bytes = settings.memtable_bytes;
+    let memory_bytes = settings.memory_bytes;
     let engine = open(settings).unwrap();
     for first in (0..1500).step_by(100) {
         let made = (first..first + 100).map(|number| {
@@ -165,12 +165,17 @@ async fn many_spaces_and_a_busy_one_stay_within_the_bounds_and_open_again() {
     }
     // More than all journals that may be kept.
     const WRITES: u64 = 320;
-    let mut unflushed_max = 0;
+    let (mut unflushed_max, mut memory_max) = (0, 0);
     for number in 0..WRITES {
         put(&engine, space(3), &number.to_be_bytes(), Some(&vec![3; 1 << 20])).await.unwrap();
+        let read = engine.get(space(number * 4), b"p", b"row").await.unwrap();
+        assert!(read.is_some());
         unflushed_max = unflushed_max.max(engine.unflushed_bytes());
+        memory_max = memory_max.max(engine.memory_bytes());
     }
-    assert!(unflushed_max <= memtable_bytes * UNFLUSHED_MEMTABLES_MAX + 8 * MIB, "{unflushed_max}");
+    // A commit is at most 8 MiB, unless a single write is larger.
+    assert!(unflushed_max <= memory_bytes / 2 + 8 * MIB, "{unflushed_max}");
+    assert!(memory_max <= memory_bytes + 8 * MIB, "{memory_max}");
     let journals = files(folder.path()).iter().filter(|path| path.extension().is_some()).count();
     assert!(journals <= 10, "{journals} journals");
     drop(engine);
@@ -179,6 +184,9 @@ async fn many_spaces_and_a_busy_one_stay_within_the_bounds_and_open_again() {
     for number in (0..1500).step_by(7) {
         assert!(engine.get(space(number), b"p", b"row").await.unwrap().is_some());
     }
+    // All of the large space was read, which is many times the memory there is for blocks.
+    let cached = engine.memory_bytes() - engine.unflushed_bytes();
+    assert!(cached <= memory_bytes / 2, "{cached}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

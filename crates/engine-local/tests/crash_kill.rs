@@ -34,7 +34,7 @@ fn space_of(task: u64) -> SpaceId {
 
 fn settings(folder: &Path) -> LocalSettings {
     // Small, so that flushes and compaction are under way when the kill comes.
-    LocalSettings { memtable_bytes: 256 << 10, ..LocalSettings::new(folder) }
+    LocalSettings { memory_bytes: 8 << 20, memtable_bytes: 256 << 10, ..LocalSettings::new(folder) }
 }
 
 #[test]

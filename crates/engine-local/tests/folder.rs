@@ -319,7 +319,7 @@ async fn a_spoilt_table_file_is_damage_to_reads_scans_and_verify() {
 }
 
 fn small_memtables(folder: &Path) -> LocalSettings {
-    LocalSettings { memtable_bytes: 1 << 20, ..LocalSettings::new(folder) }
+    LocalSettings { memory_bytes: 32 << 20, memtable_bytes: 1 << 20, ..LocalSettings::new(folder) }
 }
 
 fn largest_table(store: &Path) -> Option<PathBuf> {

@@ -204,7 +204,7 @@ impl FoundContent {
 }
 
 /// A place between contents: behind this one. It need not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContentCursor {
     /// The space.
     pub space: SpaceId,

@@ -19,7 +19,6 @@ use crate::budget::{Budget, CallerId, Room, in_room};
 /// The body of an answer.
 pub(crate) enum AnswerBody {
     Whole(Bytes),
-    #[cfg_attr(not(test), expect(dead_code, reason = "no service of this version answers with streams"))]
     Stream(Download),
 }
 
@@ -102,7 +101,6 @@ enum NextPiece {
 
 impl Download {
     /// So many bytes of a source.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no service of this version answers with streams"))]
     pub fn new(length: u64, source: Source, budget: Arc<Budget>, caller: CallerId) -> Self {
         Self { left: length, budget, caller, next: NextPiece::NotAsked(source) }
     }

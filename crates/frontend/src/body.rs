@@ -50,7 +50,6 @@ pub(crate) enum BodyRule {
         bytes_max: usize,
     },
     /// Read piece by piece while the command is executed, for as long as it keeps its pace.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no service of this version takes streams"))]
     Stream {
         /// Bytes of it.
         bytes_max: u64,
@@ -60,7 +59,6 @@ pub(crate) enum BodyRule {
 /// A body as the command gets it.
 pub(crate) enum TakenBody {
     Whole(Bytes),
-    #[cfg_attr(not(test), expect(dead_code, reason = "no service of this version takes streams"))]
     Stream(Upload),
 }
 
@@ -191,7 +189,17 @@ impl RequestBody {
     fn stream(self, bytes_max: u64, transfers: &Transfers, caller: CallerId) -> Upload {
         let time = ArrivalTime::new(transfers.settings.body_rate_min, STREAM_TIME_MAX);
         let budget = transfers.bodies.clone();
-        Upload { incoming: self.incoming, bytes_max, received: 0, time, budget, caller, left: Bytes::new() }
+        Upload {
+            awaits_continue: self.awaits_continue,
+            incoming: self.incoming,
+            bytes_max,
+            received: 0,
+            time,
+            budget,
+            caller,
+            left: Bytes::new(),
+            is_cut_short: false,
+        }
     }
 
     /// Reads on for a while without keeping anything: a client that sends before it listens would else find its
@@ -287,6 +295,24 @@ pub(crate) struct Upload {
     caller: CallerId,
     /// Received and not yet given out.
     left: Bytes,
+    /// The client waits to be told that it may send.
+    awaits_continue: bool,
+    /// It ended before its end, or was too slow.
+    is_cut_short: bool,
+}
+
+impl Upload {
+    /// Whether the client has not sent what it announced.
+    pub fn is_cut_short(&self) -> bool {
+        self.is_cut_short
+    }
+
+    /// Reads on for a while without keeping anything, so that a client that is refused reads why.
+    pub async fn discard(&mut self) {
+        if !self.awaits_continue && !self.is_cut_short && !self.incoming.is_end_stream() {
+            Box::pin(read_on(&mut self.incoming)).await;
+        }
+    }
 }
 
 #[async_trait]
@@ -302,8 +328,12 @@ impl ByteSource for Upload {
                 break;
             }
             let received = usize::try_from(self.received).unwrap_or(usize::MAX);
-            let frame = self.time.frame(&mut self.incoming, received).await.map_err(source_error)?;
-            let Some(frame) = frame else { break };
+            self.awaits_continue = false;
+            let frame = self.time.frame(&mut self.incoming, received).await.map_err(|code| {
+                self.is_cut_short = true;
+                source_error(code)
+            });
+            let Some(frame) = frame? else { break };
             self.received += frame.len() as u64;
             if self.received > self.bytes_max {
                 return Err(SourceError::TooLarge { bytes_max: self.bytes_max });

@@ -1,10 +1,11 @@
 //! Each step to the service whose port was asked.
 //!
-//! Every service has the same steps under the same names, in its own file (`table.rs`, `queue.rs`).
+//! Every service has the same steps under the same names, in its own file (`table.rs`, `queue.rs`, `blob.rs`).
 
 use bytes::Bytes;
 use tavola_auth::HeadNeed;
 use tavola_model::{Command, ErrorCode, ServiceError, StorageService};
+use tavola_protocol::blob::BlobRoute;
 use tavola_protocol::queue::QueueRoute;
 use tavola_protocol::table::TableRoute;
 use tavola_protocol::{Form, Reply};
@@ -13,13 +14,14 @@ use crate::body::BodyRule;
 use crate::pipeline::Head;
 #[cfg(test)]
 use crate::stream_test::StreamRoute;
-use crate::{queue, table};
+use crate::{blob, queue, table};
 
 /// What a request addresses, in the words of its service.
 pub(crate) enum Routed {
     Table(TableRoute),
     Queue(QueueRoute),
-    /// Stands in for a service that streams, until there is one.
+    Blob(BlobRoute),
+    /// A service that only streams.
     #[cfg(test)]
     Stream(StreamRoute),
 }
@@ -31,9 +33,10 @@ impl Routed {
             StorageService::Table => table::route(head, form).map(Self::Table),
             StorageService::Queue => queue::route(head).map(Self::Queue),
             #[cfg(test)]
-            StorageService::Blob => StreamRoute::find(head.received).map(Self::Stream),
-            #[cfg(not(test))]
-            StorageService::Blob => Err(ErrorCode::NotImplemented.into()),
+            StorageService::Blob if StreamRoute::is_meant(head.received) => {
+                StreamRoute::find(head.received).map(Self::Stream)
+            }
+            StorageService::Blob => blob::route(head).map(Self::Blob),
         }
     }
 
@@ -42,6 +45,7 @@ impl Routed {
         match self {
             Self::Table(route) => table::body_rule(route),
             Self::Queue(route) => queue::body_rule(route),
+            Self::Blob(route) => blob::body_rule(route),
             #[cfg(test)]
             Self::Stream(route) => route.body_rule(),
         }
@@ -52,6 +56,7 @@ impl Routed {
         match self {
             Self::Table(route) => table::head_need(route),
             Self::Queue(route) => queue::head_need(route),
+            Self::Blob(route) => blob::head_need(route),
             #[cfg(test)]
             Self::Stream(_) => None,
         }
@@ -69,6 +74,7 @@ impl Routed {
         match self {
             Self::Table(_) => table::refuse_body(code, form),
             Self::Queue(_) => queue::refuse_body(code),
+            Self::Blob(_) => blob::refuse_body(code),
             #[cfg(test)]
             Self::Stream(_) => code.into(),
         }
@@ -85,6 +91,7 @@ impl Routed {
         match self {
             Self::Table(route) => table::decode(route, head, body, form),
             Self::Queue(route) => queue::decode(route, head, body, reply),
+            Self::Blob(route) => blob::decode(route, head, body, reply),
             #[cfg(test)]
             Self::Stream(_) => Err(ErrorCode::NotImplemented.into()),
         }

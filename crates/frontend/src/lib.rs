@@ -6,6 +6,7 @@
 
 mod accounts;
 mod answer;
+mod blob;
 mod body;
 mod budget;
 mod cluster;

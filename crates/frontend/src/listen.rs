@@ -246,7 +246,7 @@ fn into_http(
     is_head: bool,
     case: &HeaderCase,
 ) -> http::Response<AnswerBody> {
-    let length = body.length();
+    let length = if is_head { response.content_length } else { None }.unwrap_or(body.length());
     let body = if is_head { AnswerBody::Whole(Bytes::new()) } else { body };
     let mut message = http::Response::new(body);
     *message.status_mut() = response.status;

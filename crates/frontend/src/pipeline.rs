@@ -10,14 +10,14 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use tavola_auth::{Caller, RequestHead};
 use tavola_model::{
-    Address, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query, RandomSource, ServiceError,
-    SignedIdentifier, StorageService, TableCommand,
+    AccountName, Address, BlobCommand, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query,
+    RandomSource, ServiceError, SignedIdentifier, StorageService, TableCommand,
 };
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
-use tavola_service::{AnswerRoom, Service, cors};
+use tavola_service::{AnswerRoom, ByteSource, Executed, Service, cors};
 
 use crate::accounts::LiveAccounts;
-use crate::answer::{self, AnswerBody};
+use crate::answer::{self, AnswerBody, Download};
 use crate::body::{BodyRule, ROOM_TIME_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
 use crate::budget::{CallerId, Room};
 use crate::cluster::{Affinity, Forwarded, is_forwarded};
@@ -52,7 +52,7 @@ pub(crate) enum Answer {
 
 /// What became of a request that nothing spoke against.
 enum Done {
-    Here(Outcome),
+    Here(Executed),
     Elsewhere(Forwarded),
     #[cfg(test)]
     Streamed(Response, AnswerBody),
@@ -73,6 +73,8 @@ struct Exchange {
     trace: Trace,
     /// Room that was taken for the answer.
     room: Option<Arc<Room>>,
+    /// The bytes that the answer ends with.
+    download: Option<Box<dyn ByteSource>>,
 }
 
 impl Pipeline {
@@ -141,7 +143,10 @@ impl Pipeline {
             }
             #[cfg(test)]
             Ok(Done::Streamed(response, body)) => return Answer::Ours(response, body),
-            Ok(Done::Here(outcome)) => Ok(outcome),
+            Ok(Done::Here(executed)) => {
+                exchange.download = executed.download;
+                Ok(executed.outcome)
+            }
             Err(error) => Err(error),
         };
         self.encode(received, address.as_ref(), transfers, &reply, exchange, result).await
@@ -156,7 +161,7 @@ impl Pipeline {
         exchange: &mut Exchange,
     ) -> Result<Done, ServiceError> {
         let Head { received, address, .. } = head;
-        let Exchange { form, trace, room } = exchange;
+        let Exchange { form, trace, room, .. } = exchange;
         reply.check_version()?;
         let now = self.clock.now();
         // A caller without credentials, where a service allows one, comes out of here too.
@@ -176,44 +181,72 @@ impl Pipeline {
             tavola_auth::admit(&caller, policy.as_ref(), &need, now)
                 .inspect_err(|_| route.note_refusal(form))?;
         }
+        let rule = route.body_rule();
+        #[cfg(test)]
+        if let Routed::Stream(_) = route {
+            let Some(body) = body.take() else { return Err(ErrorCode::InvalidInput.into()) };
+            let caller = caller_id(received, address);
+            let Ok(TakenBody::Stream(upload)) = body.take(rule, transfers, || caller).await else {
+                return Err(ErrorCode::InvalidInput.into());
+            };
+            let (response, body) = route.execute_stream(upload, &transfers.answers, caller).await?;
+            return Ok(Done::Streamed(response, body));
+        }
+        let stream = body.take_if(|_| matches!(rule, BodyRule::Stream { .. }));
         let taken = match body.take() {
-            Some(body) if !body.is_empty() || matches!(route.body_rule(), BodyRule::Stream { .. }) => {
-                body.take(route.body_rule(), transfers, || caller_id(received, address)).await
+            Some(body) if !body.is_empty() => {
+                body.take(rule, transfers, || caller_id(received, address)).await
             }
             _ => Ok(TakenBody::Whole(Bytes::new())),
         };
-        let body = match taken {
+        let whole = match taken {
             Ok(TakenBody::Whole(bytes)) => bytes,
-            #[cfg(test)]
-            Ok(TakenBody::Stream(upload)) => {
-                let caller = caller_id(received, address);
-                let (response, body) = route.execute_stream(upload, &transfers.answers, caller).await?;
-                return Ok(Done::Streamed(response, body));
-            }
-            #[cfg(not(test))]
-            Ok(TakenBody::Stream(_)) => return Err(ErrorCode::NotImplemented.into()),
+            Ok(TakenBody::Stream(_)) => Bytes::new(),
             Err(code) => {
                 trace.is_cut_short = true;
                 return Err(route.refuse_body(code, form));
             }
         };
-        let command = route.decode(head, &body, reply, form)?;
+        // A stream is read while its command is executed; until then it is only refused, and thrown away.
+        *body = stream;
+        let command = route.decode(head, &whole, reply, form)?;
         trace.note(&command);
         if address.secondary && command.writes() {
             return Err(ErrorCode::WriteOperationsNotAllowed.into());
         }
         let permitted = tavola_auth::authorize(&caller, policy.as_ref(), command, now)?;
+        if let Command::Blob(command) = permitted.command() {
+            if let BlobCommand::SubmitBatch(container) = command {
+                let outcome =
+                    Box::pin(self.answer_batch(head, container.as_ref(), &whole, reply, now)).await?;
+                return Ok(Done::Here(Executed { outcome, download: None }));
+            }
+            if command.source().is_some() {
+                Box::pin(self.check_source(head, caller.is_owner(), command, now)).await?;
+            }
+        }
         if let Some(affinity) = &self.affinity {
             // Boxed, so that a server on its own does not carry it in every request.
             let forwarded =
-                Box::pin(affinity.forward(received, &body, &address.account, permitted.command()));
+                Box::pin(affinity.forward(received, &whole, &address.account, permitted.command()));
             if let Some(response) = forwarded.await? {
                 return Ok(Done::Elsewhere(response));
             }
         }
-        *room = answer_room(permitted.command(), &body, transfers, || caller_id(received, address)).await?;
+        *room = answer_room(permitted.command(), &whole, transfers, || caller_id(received, address)).await?;
         let page_room = room.clone().map(|room| room as Arc<dyn AnswerRoom>);
-        self.service.execute_within(permitted, page_room).await.map(Done::Here)
+        let upload = body.take().filter(|body| !body.is_empty());
+        let Some(upload) = upload else {
+            return self.service.execute_with(permitted, page_room, None).await.map(Done::Here);
+        };
+        let taken = upload.take(rule, transfers, || caller_id(received, address)).await;
+        let Ok(TakenBody::Stream(mut upload)) = taken else { return Err(ErrorCode::InvalidInput.into()) };
+        let done = self.service.execute_with(permitted, page_room, Some(&mut upload)).await;
+        if done.is_err() {
+            trace.is_cut_short = upload.is_cut_short();
+            upload.discard().await;
+        }
+        done.map(Done::Here)
     }
 
     /// The answer to an outcome or a refusal, with room for its bytes.
@@ -226,7 +259,7 @@ impl Pipeline {
         exchange: Exchange,
         mut result: Result<Outcome, ServiceError>,
     ) -> Answer {
-        let Exchange { form, trace, room } = exchange;
+        let Exchange { form, trace, room, download } = exchange;
         let cors = self.cors_headers(received, address).await;
         let encode = |result: &Result<Outcome, ServiceError>| {
             let ids = [self.ids.next(), self.ids.next()];
@@ -251,7 +284,15 @@ impl Pipeline {
             }
         }
         trace.log(reply, &result, response.status);
-        Answer::Ours(response, AnswerBody::Whole(bytes))
+        let body = match (download, response.content_length) {
+            (Some(source), Some(length)) => {
+                let caller = address.map(|address| caller_id(received, address));
+                let caller = caller.unwrap_or(CallerId::of("", b""));
+                AnswerBody::Stream(Download::new(length, source, transfers.answers.clone(), caller))
+            }
+            _ => AnswerBody::Whole(bytes),
+        };
+        Answer::Ours(response, body)
     }
 
     /// The answer to another server on the store that looks for this one.
@@ -280,9 +321,30 @@ impl Pipeline {
         resource: &str,
         id: &str,
     ) -> Result<Option<SignedIdentifier>, ServiceError> {
-        let service = received.origin.service;
-        let policies = self.service.stored_policies(&address.account, service, resource).await?;
+        self.find_policy(received.origin.service, &address.account, resource, id).await
+    }
+
+    pub(crate) async fn find_policy(
+        &self,
+        service: StorageService,
+        account: &AccountName,
+        resource: &str,
+        id: &str,
+    ) -> Result<Option<SignedIdentifier>, ServiceError> {
+        let policies = self.service.stored_policies(account, service, resource).await?;
         Ok(policies.and_then(|list| list.into_iter().find(|identifier| identifier.id == id)))
+    }
+
+    pub(crate) fn accounts(&self) -> &LiveAccounts {
+        &self.accounts
+    }
+
+    pub(crate) fn service(&self) -> &Service {
+        &self.service
+    }
+
+    pub(crate) fn next_request_id(&self) -> String {
+        self.ids.next_request().to_string()
     }
 
     /// What a browser or a cache is told of the answer. Reads are answered with `Vary` as soon as there are rules.

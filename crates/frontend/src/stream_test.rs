@@ -27,6 +27,11 @@ pub(crate) enum StreamRoute {
 }
 
 impl StreamRoute {
+    /// Requests without a version are for this service.
+    pub fn is_meant(received: &Received) -> bool {
+        !received.headers.contains_key("x-ms-version")
+    }
+
     pub fn find(received: &Received) -> Result<Self, ServiceError> {
         let option = |name: &str| {
             let mut parts = received.query().split('&').filter_map(|part| part.split_once('='));
@@ -71,7 +76,7 @@ impl Routed {
                 let download = Download::new(bytes, source, answers.clone(), caller);
                 Ok((Response::empty(StatusCode::OK), AnswerBody::Stream(download)))
             }
-            Routed::Table(_) | Routed::Queue(_) => Err(ErrorCode::NotImplemented.into()),
+            Routed::Table(_) | Routed::Queue(_) | Routed::Blob(_) => Err(ErrorCode::NotImplemented.into()),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What can be asked of the services. Each service has its own commands in its own folder; here is what all of
 //! them answer, and the sum. A command is complete and valid: whatever it holds was checked when it was decoded.
 
-use crate::{QueueCommand, QueueName, ServicePropertiesPatch, TableCommand, TableName};
+use crate::{
+    BlobCommand, ContainerName, QueueCommand, QueueName, ServicePropertiesPatch, TableCommand, TableName,
+};
 
 /// A request, understood.
 #[derive(Clone, Debug)]
@@ -12,6 +14,8 @@ pub enum Command {
     Table(TableCommand),
     /// For the queue service.
     Queue(QueueCommand),
+    /// For the blob service.
+    Blob(BlobCommand),
 }
 
 /// A request about a service of an account, not about anything kept in it.
@@ -31,6 +35,7 @@ impl Command {
             Self::Account(command) => command.writes(),
             Self::Table(command) => command.writes(),
             Self::Queue(command) => command.writes(),
+            Self::Blob(command) => command.writes(),
         }
     }
 
@@ -45,15 +50,17 @@ impl Command {
             Self::Account(command) => command.name(),
             Self::Table(command) => command.name(),
             Self::Queue(command) => command.name(),
+            Self::Blob(command) => command.name(),
         }
     }
 
-    /// The table or queue it names, if it names one.
+    /// The table, queue or container it names, if it names one.
     pub fn resource(&self) -> Option<&str> {
         match self {
             Self::Account(_) => None,
             Self::Table(command) => command.table().map(TableName::as_str),
             Self::Queue(command) => command.queue().map(QueueName::as_str),
+            Self::Blob(command) => command.container().map(ContainerName::as_str),
         }
     }
 }
@@ -93,6 +100,12 @@ impl From<TableCommand> for Command {
 impl From<QueueCommand> for Command {
     fn from(command: QueueCommand) -> Self {
         Self::Queue(command)
+    }
+}
+
+impl From<BlobCommand> for Command {
+    fn from(command: BlobCommand) -> Self {
+        Self::Blob(command)
     }
 }
 

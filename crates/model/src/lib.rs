@@ -3,8 +3,8 @@
 //! Nothing here does I/O, knows JSON or HTTP, or is `async`. Every type is valid for as long as it
 //! exists: text is checked once, where it enters, and the type is the proof.
 //!
-//! What all services share is at the top; `table` and `queue` hold the nouns of one service each and never import
-//! from each other.
+//! What all services share is at the top; `table`, `queue` and `blob` hold the nouns of one service each and
+//! never import from each other.
 //!
 //! ```
 //! use tavola_model::{TableName, PropertiesBuilder, EdmValue};
@@ -18,6 +18,7 @@
 mod account;
 mod acl;
 mod address;
+mod blob;
 mod clock;
 mod command;
 mod datetime;
@@ -36,6 +37,7 @@ mod table;
 pub use account::AccountName;
 pub use acl::{AccessPolicy, SignedIdentifier};
 pub use address::{Address, AddressStyle};
+pub use blob::*;
 pub use clock::Clock;
 pub use command::{AccountCommand, Command, Preflight};
 pub use datetime::DateTime;
@@ -49,6 +51,7 @@ pub use queue::*;
 pub use random::RandomSource;
 pub use service::StorageService;
 pub use service_properties::{
-    CorsRule, Logging, Metrics, RetentionPolicy, ServiceProperties, ServicePropertiesPatch,
+    BlobServiceProperties, CorsRule, DeleteRetention, Logging, Metrics, RetentionPolicy, ServiceProperties,
+    ServicePropertiesPatch, StaticWebsite,
 };
 pub use table::*;

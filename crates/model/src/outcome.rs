@@ -1,6 +1,6 @@
 //! What a command gave when it succeeded: the outcomes that all services share, and the sum.
 
-use crate::{DateTime, QueueOutcome, ServiceProperties, TableOutcome};
+use crate::{BlobOutcome, DateTime, QueueOutcome, ServiceProperties, TableOutcome};
 
 /// The result of a command.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub enum Outcome {
     Table(TableOutcome),
     /// Of the queue service.
     Queue(QueueOutcome),
+    /// Of the blob service.
+    Blob(BlobOutcome),
 }
 
 /// The result of a command about a service of an account.

@@ -13,6 +13,38 @@ pub struct ServiceProperties {
     pub minute_metrics: Metrics,
     /// Who may call from a browser.
     pub cors: Vec<CorsRule>,
+    /// What only the blob service has.
+    pub blob: BlobServiceProperties,
+}
+
+/// The settings that only the blob service has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlobServiceProperties {
+    /// The version that a request without one is taken for.
+    pub default_service_version: Option<String>,
+    /// For how long deleted blobs can be had back.
+    pub delete_retention: DeleteRetention,
+    /// The website in `$web`; kept and given back.
+    pub static_website: StaticWebsite,
+}
+
+/// What becomes of deleted blobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeleteRetention {
+    /// Days for which they can be had back, when switched on.
+    pub days: Option<u32>,
+    /// Deleted snapshots and versions can be deleted for good.
+    pub allows_permanent: bool,
+}
+
+/// A website of blobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the service's own words")]
+pub struct StaticWebsite {
+    pub enabled: bool,
+    pub index_document: Option<String>,
+    pub error_document: Option<String>,
+    pub default_index_path: Option<String>,
 }
 
 /// New settings; what is `None` stays as it was.
@@ -26,6 +58,12 @@ pub struct ServicePropertiesPatch {
     pub minute_metrics: Option<Metrics>,
     /// Who may call from a browser.
     pub cors: Option<Vec<CorsRule>>,
+    /// The version that a request to the blob service without one is taken for.
+    pub default_service_version: Option<String>,
+    /// For how long deleted blobs can be had back.
+    pub delete_retention: Option<DeleteRetention>,
+    /// The website in `$web`.
+    pub static_website: Option<StaticWebsite>,
 }
 
 /// Which requests are logged.
@@ -97,6 +135,7 @@ impl Default for ServiceProperties {
                 retention: off,
             },
             cors: Vec::new(),
+            blob: BlobServiceProperties::default(),
         }
     }
 }
@@ -109,6 +148,14 @@ impl ServiceProperties {
         self.hour_metrics = patch.hour_metrics.unwrap_or(self.hour_metrics);
         self.minute_metrics = patch.minute_metrics.unwrap_or(self.minute_metrics);
         self.cors = patch.cors.unwrap_or(self.cors);
+        let blob = &mut self.blob;
+        if patch.default_service_version.is_some() {
+            blob.default_service_version = patch.default_service_version;
+        }
+        blob.delete_retention = patch.delete_retention.unwrap_or(blob.delete_retention);
+        if let Some(website) = patch.static_website {
+            blob.static_website = website;
+        }
         self
     }
 }

@@ -9,7 +9,7 @@ use crate::answer::{CorsHeaders, Sender, finish};
 use crate::reply::Reply;
 use crate::response::Response;
 use crate::table::Form;
-use crate::{account, queue, table};
+use crate::{account, blob, queue, table};
 
 /// Encodes the result of a request to a service. `ids` are fresh random guids for the boundaries of a batch.
 pub fn encode(
@@ -24,9 +24,10 @@ pub fn encode(
     let (mut response, sender) = match result {
         Ok(outcome) => {
             let response = match outcome {
-                Outcome::Account(outcome) => account::encode(service, outcome),
+                Outcome::Account(outcome) => account::encode(service, &reply.version, outcome),
                 Outcome::Table(outcome) => table::encode_outcome(reply, form, outcome, now, ids),
                 Outcome::Queue(outcome) => queue::encode_outcome(reply, outcome),
+                Outcome::Blob(outcome) => blob::encode_outcome(reply, outcome, now, ids),
             };
             (response, Sender::Service(server(service)))
         }
@@ -34,9 +35,8 @@ pub fn encode(
             StorageService::Table => {
                 (table::encode_error(reply, form, error, now, ids), table::sender_of(form, error.code))
             }
-            StorageService::Queue | StorageService::Blob => {
-                (queue::encode_error(reply, error, now), queue::sender_of(error.code))
-            }
+            StorageService::Queue => (queue::encode_error(reply, error, now), queue::sender_of(error.code)),
+            StorageService::Blob => (blob::encode_error(reply, error, now), blob::sender_of(error)),
         },
     };
     finish(&mut response, reply, sender, cors, now);
@@ -46,6 +46,7 @@ pub fn encode(
 fn server(service: StorageService) -> &'static HeaderValue {
     match service {
         StorageService::Table => &table::SERVER,
-        StorageService::Queue | StorageService::Blob => &queue::SERVER,
+        StorageService::Queue => &queue::SERVER,
+        StorageService::Blob => &blob::SERVER,
     }
 }

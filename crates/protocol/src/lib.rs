@@ -23,8 +23,12 @@
 pub mod account;
 mod answer;
 mod answer_in;
+pub mod blob;
 mod encode;
 mod error_in;
+mod metadata;
+mod multipart;
+mod parameters;
 pub mod queue;
 mod reply;
 mod request;

@@ -14,12 +14,20 @@ pub struct Response {
     pub metadata: Vec<(String, String)>,
     /// The whole body.
     pub body: Bytes,
+    /// How many bytes come instead of the body, beside this; of an answer to HEAD, how many would.
+    pub content_length: Option<u64>,
 }
 
 impl Response {
     /// Without a body.
     pub fn empty(status: StatusCode) -> Self {
-        Self { status, headers: Vec::with_capacity(10), metadata: Vec::new(), body: Bytes::new() }
+        Self {
+            status,
+            headers: Vec::with_capacity(10),
+            metadata: Vec::new(),
+            body: Bytes::new(),
+            content_length: None,
+        }
     }
 
     /// An XML document.

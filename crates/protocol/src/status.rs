@@ -7,26 +7,42 @@ use tavola_model::ErrorCode;
 pub fn status(code: ErrorCode) -> StatusCode {
     use ErrorCode::*;
     match code {
-        CommandsInBatchActOnDifferentPartitions
+        AccessTierNotSupportedForBlobType
+        | BlockListTooLong
+        | BothCrc64AndMd5HeaderPresent
+        | CommandsInBatchActOnDifferentPartitions
+        | CopyAcrossAccountsNotSupported
+        | CopySourceInvalid
+        | Crc64Mismatch
         | DuplicatePropertiesSpecified
         | EmptyMetadataKey
         | EntityTooLarge
         | HostInformationNotPresent
+        | InvalidBlobOrBlock
+        | InvalidBlobTier
+        | InvalidBlockId
+        | InvalidBlockList
+        | InvalidCrc64
         | InvalidDuplicateRow
         | InvalidHeaderValue
         | InvalidHttpVerb
         | InvalidInput
+        | InvalidMd5
         | InvalidMetadata
         | InvalidQueryParameterValue
         | InvalidResourceName
+        | InvalidTag
         | InvalidUri
         | InvalidValueType
         | InvalidXmlDocument
         | KeyValueTooLarge
         | MalformedAuthenticationInfo
+        | Md5Mismatch
         | MetadataTooLarge
         | MissingRequiredHeader
         | MissingRequiredQueryParameter
+        | MultipleConditionHeadersNotSupported
+        | MutuallyExclusiveQueryParameters
         | OutOfRangeInput
         | OutOfRangeQueryParameterValue
         | PopReceiptMismatch
@@ -36,10 +52,14 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | PropertyValueTooLarge
         | RequestUrlFailedToParse
         | TooManyProperties
+        | UnsupportedHeader
         | XMethodIncorrectCount
         | XMethodIncorrectValue
         | XMethodNotUsingPost => StatusCode::BAD_REQUEST,
-        InvalidAuthenticationInfo | NoAuthenticationInformation => StatusCode::UNAUTHORIZED,
+        CopySourceNotModified | NotModified => StatusCode::NOT_MODIFIED,
+        CopySourceUnauthorized | InvalidAuthenticationInfo | NoAuthenticationInformation => {
+            StatusCode::UNAUTHORIZED
+        }
         AuthenticationFailed
         | AuthorizationFailure
         | AuthorizationPermissionMismatch
@@ -47,17 +67,70 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | AuthorizationResourceTypeMismatch
         | AuthorizationServiceMismatch
         | AuthorizationSourceIPMismatch
+        | CopySourceForbidden
         | CorsPreflightFailure
+        | OperationNotAllowedOnRootBlob
+        | UnauthorizedBlobOverwrite
         | WriteOperationsNotAllowed => StatusCode::FORBIDDEN,
-        AccountNotFound | MessageNotFound | QueueNotFound | ResourceNotFound | TableNotFound => {
-            StatusCode::NOT_FOUND
-        }
+        AccountNotFound
+        | BlobNotFound
+        | CannotVerifyCopySource
+        | ContainerNotFound
+        | MessageNotFound
+        | QueueNotFound
+        | ResourceNotFound
+        | TableNotFound => StatusCode::NOT_FOUND,
         MethodNotAllowed | UnsupportedHttpVerb => StatusCode::METHOD_NOT_ALLOWED,
-        EntityAlreadyExists | QueueAlreadyExists | QueueBeingDeleted | TableAlreadyExists
+        BlobAlreadyExists
+        | BlobArchived
+        | BlobBeingRehydrated
+        | BlobIsSealed
+        | BlobNotArchived
+        | BlobTierInadequateForContentLength
+        | BlockCountExceedsLimit
+        | CannotChangeToLowerTier
+        | ContainerAlreadyExists
+        | ContainerBeingDeleted
+        | CopyIdMismatch
+        | CopySourceConflict
+        | EntityAlreadyExists
+        | InvalidBlobType
+        | InvalidSourceBlobType
+        | LeaseAlreadyBroken
+        | LeaseAlreadyPresent
+        | LeaseIdMismatchWithLeaseOperation
+        | LeaseIsBreakingAndCannotBeAcquired
+        | LeaseIsBreakingAndCannotBeChanged
+        | LeaseIsBrokenAndCannotBeRenewed
+        | LeaseNotPresentWithLeaseOperation
+        | NoPendingCopyOperation
+        | PendingCopyOperation
+        | PermanentDeleteIsOff
+        | QueueAlreadyExists
+        | QueueBeingDeleted
+        | SequenceNumberIncrementTooLarge
+        | SnapshotCountExceeded
+        | SnapshotsPresent
+        | TableAlreadyExists
         | TableBeingDeleted => StatusCode::CONFLICT,
         MissingContentLengthHeader => StatusCode::LENGTH_REQUIRED,
-        UpdateConditionNotSatisfied => StatusCode::PRECONDITION_FAILED,
+        AppendPositionConditionNotMet
+        | ConditionNotMet
+        | CopySourceConditionNotMet
+        | InfiniteLeaseDurationRequired
+        | LeaseIdMismatchWithBlobOperation
+        | LeaseIdMismatchWithContainerOperation
+        | LeaseIdMissing
+        | LeaseLost
+        | LeaseNotPresentWithBlobOperation
+        | LeaseNotPresentWithContainerOperation
+        | MaxBlobSizeConditionNotMet
+        | SequenceNumberConditionNotMet
+        | SourceConditionNotMet
+        | TargetConditionNotMet
+        | UpdateConditionNotSatisfied => StatusCode::PRECONDITION_FAILED,
         RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        InvalidPageRange | InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
         JsonFormatNotSupported | MediaTypeNotSupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         InternalError | OperationTimedOut => StatusCode::INTERNAL_SERVER_ERROR,
         NotImplemented => StatusCode::NOT_IMPLEMENTED,

@@ -43,6 +43,12 @@ impl ApiVersion {
         self.0.as_bytes() >= other.as_bytes()
     }
 
+    /// The day, as it was written.
+    pub fn as_str(&self) -> &str {
+        // It was read as text before it was taken.
+        self.0.to_str().unwrap_or(Self::DEFAULT)
+    }
+
     /// As it was asked for.
     pub fn as_header(&self) -> &HeaderValue {
         &self.0

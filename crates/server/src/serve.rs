@@ -31,6 +31,9 @@ use crate::store::Store;
 /// How long expired messages at the front of a queue that nobody reads may stay.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
+/// How often contents are looked for that no blob names.
+const WALK_EVERY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
 /// Runs the server until it is told to stop.
 pub fn run(values: Values) -> anyhow::Result<()> {
     start_log(&values)?;
@@ -68,6 +71,10 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         Arc::new(SystemRandom),
         service_settings(values, &store)?,
     );
+    let service = match store.contents() {
+        Some(contents) => service.with_contents(contents),
+        None => service,
+    };
     service.start().await.map_err(|error| anyhow!("cannot read the catalog: {error}"))?;
     let show_plan = match values.word("plan-header", &["on", "off", "auto"])? {
         "on" => true,
@@ -88,7 +95,8 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let frontend = Frontend::new(pipeline, frontend_settings(values)?).await;
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
-    serving.spawn(sweep_queues(service, stopped.clone()));
+    serving.spawn(sweep_queues(service.clone(), stopped.clone()));
+    serving.spawn(walk_contents(service, stopped.clone()));
     if let Some(socket) = watched {
         let watched = Watched { store: store.clone(), affinity };
         serving.spawn(health::serve(socket, watched, stopped.clone()));
@@ -141,13 +149,16 @@ async fn listen(values: &Values, host: IpAddr) -> anyhow::Result<Vec<Listener>> 
     };
     let mut listeners = Vec::new();
     let ports = [
+        ("blob-port", StorageService::Blob, None),
         ("queue-port", StorageService::Queue, None),
         ("table-port", StorageService::Table, None),
+        ("blob-tls-port", StorageService::Blob, Some(tls.clone())),
         ("queue-tls-port", StorageService::Queue, Some(tls.clone())),
         ("table-tls-port", StorageService::Table, Some(tls)),
     ];
     for (name, service, tls) in ports {
-        if values.text(name) == "off" {
+        // Without a store of contents there is no blob service.
+        if values.text(name) == "off" || service == StorageService::Blob && !Store::has_contents(values)? {
             continue;
         }
         let tls = match tls {
@@ -192,6 +203,22 @@ async fn sweep_queues(service: Service, mut stopped: watch::Receiver<bool>) {
     }
 }
 
+/// Drops contents of blobs that nothing names, now and then, until told to stop.
+async fn walk_contents(service: Service, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(WALK_EVERY) => {}
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+        match service.walk_contents().await {
+            Ok(walked) => {
+                tracing::info!(contents = walked.contents, dropped = walked.dropped, "contents walked");
+            }
+            Err(error) => tracing::warn!(%error, "cannot walk the contents of blobs, will retry"),
+        }
+    }
+}
+
 /// The data folder, and whether it goes away with the process.
 struct DataFolder {
     path: PathBuf,
@@ -217,6 +244,8 @@ fn service_settings(values: &Values, store: &Store) -> anyhow::Result<ServiceSet
         catalog_lease: store.lease_time(),
         table_delete_delay: Duration::from_secs(values.number("table-delete-delay-seconds")?),
         queue_delete_delay: Duration::from_secs(values.number("queue-delete-delay-seconds")?),
+        container_delete_delay: Duration::from_secs(values.number("container-delete-delay-seconds")?),
+        blob_versions: values.word("blob-versions", &["on", "off"])? == "on",
     })
 }
 

@@ -42,12 +42,11 @@ const GROUPS: &[Group] = &[
                 "local",
                 "Where rows are stored: in the data folder, or in a Cassandra cluster that servers share",
             ),
-            ("cache-mb", "MIB", "64", "Block cache: memory for blocks read from disk"),
             (
-                "memtable-mb",
+                "memory-mb",
                 "MIB",
-                "4",
-                "Memory for the newest rows of one of the store's trees before they are flushed to disk; all trees together take at most 16 times as much. More raises insert throughput and the longest write stall",
+                "128",
+                "Memory for rows: half for blocks read from disk, half for rows that are not flushed to disk yet. Writes wait while those fill their half",
             ),
             ("disk-reserve-mb", "MIB", "256", "Free disk space below which writes are refused"),
         ],
@@ -56,8 +55,10 @@ const GROUPS: &[Group] = &[
         "Endpoints",
         &[
             ("host", "ADDRESS", "127.0.0.1", "IP address to listen on"),
+            ("blob-port", "PORT|off", "10000", "Port of the blob endpoint; 0 picks a free one"),
             ("table-port", "PORT|off", "10002", "Port of the table endpoint; 0 picks a free one"),
             ("queue-port", "PORT|off", "10001", "Port of the queue endpoint; 0 picks a free one"),
+            ("blob-tls-port", "PORT|off", "off", "Port of the blob endpoint over TLS; 0 picks a free one"),
             ("table-tls-port", "PORT|off", "off", "Port of the table endpoint over TLS; 0 picks a free one"),
             ("queue-tls-port", "PORT|off", "off", "Port of the queue endpoint over TLS; 0 picks a free one"),
             (
@@ -136,6 +137,13 @@ const GROUPS: &[Group] = &[
                 "0",
                 "How long the name of a deleted queue answers QueueBeingDeleted",
             ),
+            (
+                "container-delete-delay-seconds",
+                "SECONDS",
+                "0",
+                "How long the name of a deleted container answers ContainerBeingDeleted",
+            ),
+            ("blob-versions", "on|off", "off", "Keep a version of every blob that is overwritten or deleted"),
         ],
     ),
     (

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tavola_engine::{Engine, EngineError, SpaceId};
+use tavola_engine::{ContentStore, Engine, EngineError, SpaceId};
 use tavola_engine_cql::CqlEngine;
 use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_frontend::Listener;
@@ -55,6 +55,19 @@ impl Store {
             Self::Local(engine) => engine.clone(),
             Self::Cluster { engine, .. } => engine.clone(),
         }
+    }
+
+    /// The store of the contents of blobs, if there is one.
+    pub fn contents(&self) -> Option<Arc<dyn ContentStore>> {
+        match self {
+            Self::Local(engine) => Some(engine.contents()),
+            Self::Cluster { .. } => None,
+        }
+    }
+
+    /// Whether the store that the settings ask for keeps the contents of blobs.
+    pub fn has_contents(values: &Values) -> anyhow::Result<bool> {
+        Ok(values.word("engine", &["local", "cql"])? == "local")
     }
 
     /// How long a catalog entry may be used without reading it again, where other servers write to it.
@@ -147,8 +160,7 @@ fn lock(data_dir: &Path) -> anyhow::Result<File> {
 
 fn local_settings(values: &Values, data_dir: &Path) -> anyhow::Result<LocalSettings> {
     Ok(LocalSettings {
-        cache_bytes: values.mebibytes("cache-mb")?,
-        memtable_bytes: values.mebibytes("memtable-mb")?,
+        memory_bytes: values.mebibytes("memory-mb")?,
         disk_reserve_bytes: values.mebibytes("disk-reserve-mb")?,
         ..LocalSettings::new(data_dir)
     })

@@ -17,8 +17,19 @@ fn settings_with_which_acknowledged_writes_are_lost_are_refused_with_the_reason(
     let data = folder.path().to_str().unwrap();
     let mut check = tavola(["cluster", "check"]);
     check.args(&place);
-    let mut serve =
-        tavola(["serve", "--engine", "cql", "--table-port", "0", "--queue-port", "0", "--data", data]);
+    let mut serve = tavola([
+        "serve",
+        "--engine",
+        "cql",
+        "--blob-port",
+        "0",
+        "--table-port",
+        "0",
+        "--queue-port",
+        "0",
+        "--data",
+        data,
+    ]);
     serve.args(&place);
     for command in [check, serve] {
         let said = fail(command);

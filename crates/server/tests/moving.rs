@@ -102,8 +102,17 @@ fn a_half_imported_folder_is_neither_served_nor_exported_nor_taken_for_another_i
     succeed(export(&path("other"), &path("other-out")));
     let unfinished = "not finished";
     import_half(&path("out"), &path("new"), unfinished);
-    let said =
-        fail(tavola(["serve", "--data", text(&path("new")), "--table-port", "0", "--queue-port", "0"]));
+    let said = fail(tavola([
+        "serve",
+        "--data",
+        text(&path("new")),
+        "--blob-port",
+        "0",
+        "--table-port",
+        "0",
+        "--queue-port",
+        "0",
+    ]));
     assert!(said.contains(unfinished) && said.contains("tavola import"), "{said}");
     let said = fail(export(&path("new"), &path("no")));
     assert!(said.contains(unfinished), "{said}");

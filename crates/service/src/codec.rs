@@ -11,6 +11,11 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_len(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
 pub(crate) fn put_time(out: &mut Vec<u8>, time: DateTime) {
     out.extend_from_slice(&time.ticks().to_le_bytes());
 }
@@ -47,6 +52,11 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// All that is left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;
@@ -67,6 +77,23 @@ impl<'a> Reader<'a> {
 
     pub fn time(&mut self) -> Option<DateTime> {
         DateTime::from_ticks(u64::from_le_bytes(self.array()?))
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]: [u8; 1]| byte)
+    }
+
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = self.len()?;
+        self.take(len)
     }
 
     fn len(&mut self) -> Option<usize> {

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use tavola_auth::KeyLimit;
+use tavola_engine::ByteSource;
 use tavola_model::{
-    AccountCommand, AccountName, AccountOutcome, Command, Outcome, ServiceStats, StorageService,
+    AccountCommand, AccountName, AccountOutcome, Command, ErrorCode, Outcome, ServiceStats, StorageService,
 };
 
 use crate::catalog::to_its_end;
 use crate::cors;
 use crate::failure::Failure;
-use crate::service::{AnswerRoom, Service};
+use crate::service::{AnswerRoom, Executed, Service};
 
 impl Service {
     pub(crate) async fn execute_command(
@@ -20,8 +21,9 @@ impl Service {
         command: Command,
         limit: Option<&KeyLimit>,
         room: Option<Arc<dyn AnswerRoom>>,
-    ) -> Result<Outcome, Failure> {
-        match command {
+        upload: Option<&mut dyn ByteSource>,
+    ) -> Result<Executed, Failure> {
+        let outcome = match command {
             Command::Account(command) => {
                 self.execute_account(account, service, command).await.map(Outcome::Account)
             }
@@ -29,7 +31,14 @@ impl Service {
                 self.tables.execute(account, command, limit, room).await.map(Outcome::Table)
             }
             Command::Queue(command) => self.queues.execute(account, command).await.map(Outcome::Queue),
-        }
+            Command::Blob(command) => {
+                let blobs = self.blobs.as_ref().ok_or(ErrorCode::NotImplemented)?;
+                // Boxed, so that a request of another service does not carry it.
+                let (outcome, download) = Box::pin(blobs.execute(account, command, upload)).await?;
+                return Ok(Executed { outcome: Outcome::Blob(outcome), download });
+            }
+        };
+        Ok(Executed { outcome: outcome?, download: None })
     }
 
     async fn execute_account(

@@ -3,7 +3,7 @@
 //! A failure of the store stays what it is (`EngineError`) until [`Failure::answer`], the one place where it meets a
 //! code: inside the service the difference between *nothing was kept* and *nobody knows* decides what happens next.
 
-use tavola_engine::{EngineError, SpaceId};
+use tavola_engine::{ContentError, EngineError, SourceError, SpaceId};
 use tavola_model::{ErrorCode, ServiceError, StorageService};
 
 /// A refusal by the service's rules, or a failure of the store.
@@ -15,6 +15,9 @@ pub(crate) enum Failure {
     /// The store did not do what it was asked.
     #[error(transparent)]
     Store(#[from] EngineError),
+    /// The store of contents did not do what it was asked. No row names what it may have kept.
+    #[error(transparent)]
+    Content(#[from] ContentError),
 }
 
 impl Failure {
@@ -27,7 +30,7 @@ impl Failure {
     pub fn at_operation(self, index: usize) -> Self {
         match self {
             Self::Refused(error) => Self::Refused(error.at_operation(index)),
-            Self::Store(error) => Self::Store(error),
+            other @ (Self::Store(_) | Self::Content(_)) => other,
         }
     }
 
@@ -46,13 +49,14 @@ impl Failure {
         let error = match self {
             Self::Refused(error) => return error,
             Self::Store(error) => error,
+            Self::Content(error) => return answer_content(error),
         };
         let code = match &error {
             // A space is dropped after its table or queue left the catalog: whoever still held it came too late.
             EngineError::SpaceMissing { .. } => match service {
                 StorageService::Table => ErrorCode::TableNotFound,
                 StorageService::Queue => ErrorCode::QueueNotFound,
-                StorageService::Blob => ErrorCode::ResourceNotFound,
+                StorageService::Blob => ErrorCode::ContainerNotFound,
             },
             // The write may have been kept: the client must not take this for a failure.
             EngineError::OutcomeUnknown { .. } => ErrorCode::OperationTimedOut,
@@ -67,6 +71,30 @@ impl Failure {
         };
         ServiceError::new(code).caused_by(error)
     }
+}
+
+impl Failure {
+    /// What a client sends cannot be had.
+    pub fn of_source(error: SourceError) -> Self {
+        Self::Content(ContentError::Source(error))
+    }
+}
+
+/// What a client is told of a failure of the store of contents. Nothing that it asked for was done.
+fn answer_content(error: ContentError) -> ServiceError {
+    let code = match &error {
+        ContentError::Source(SourceError::TooLarge { .. }) => ErrorCode::RequestBodyTooLarge,
+        ContentError::Source(SourceError::TooSlow) => ErrorCode::OperationTimedOut,
+        ContentError::Source(SourceError::NoRoom)
+        | ContentError::OutcomeUnknown { .. }
+        | ContentError::Unavailable { .. }
+        | ContentError::Full { .. } => ErrorCode::ServerBusy,
+        ContentError::Source(SourceError::Broken(_)) | ContentError::Size { .. } => ErrorCode::InvalidInput,
+        ContentError::Missing { .. } | ContentError::Damaged { .. } | ContentError::Failed { .. } => {
+            ErrorCode::InternalError
+        }
+    };
+    ServiceError::new(code).caused_by(error)
 }
 
 impl From<ErrorCode> for Failure {

@@ -13,17 +13,20 @@
 //! let service = Service::new(Arc::new(MemoryEngine::new(clock.clone())), clock, Arc::new(SystemRandom), ServiceSettings::default());
 //! ```
 
+mod blob;
 mod catalog;
 mod codec;
 pub mod cors;
 mod execute;
 mod failure;
+mod lease;
 mod long_reads;
 mod properties;
 mod queue;
 mod service;
 mod table;
 
-pub use service::{AnswerRoom, Service, ServiceSettings};
+pub use blob::Walked;
+pub use service::{AnswerRoom, Executed, Service, ServiceSettings};
 pub use table::{Plan, plan};
 pub use tavola_engine::{ByteSource, PIECE_BYTES_MAX, SourceError};

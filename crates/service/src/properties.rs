@@ -1,9 +1,11 @@
 //! The properties of an account's services: logging, metrics, CORS rules.
 //!
 //! ```text
-//! u8 version = 1 | text logging version | flag delete | flag read | flag write | option(u32 days)
+//! u8 version = 1 or 2 | text logging version | flag delete | flag read | flag write | option(u32 days)
 //! | hour metrics | minute metrics: text version | flag enabled | option(flag) include APIs | option(u32 days)
 //! | list of CORS rules: 4 lists of texts (origins, methods, allowed, exposed) | u32 max age seconds
+//! | only in version 2, where one of these is set: option(text) default version | option(u32 days) of deleted blobs
+//! | flag for good | flag website | option(text) index | option(text) error page | option(text) default index path
 //! ```
 //!
 //! They are rows of the catalog beside tables and queues; the primitives are those of `codec.rs`.
@@ -13,8 +15,8 @@ use std::sync::Arc;
 use quick_cache::Equivalent;
 use tavola_engine::{Change, Decision, Engine, SpaceId, StoredRow, Transacted};
 use tavola_model::{
-    AccountName, CorsRule, DateTime, Logging, Metrics, RetentionPolicy, ServiceProperties,
-    ServicePropertiesPatch, StorageService,
+    AccountName, BlobServiceProperties, CorsRule, DateTime, DeleteRetention, Logging, Metrics,
+    RetentionPolicy, ServiceProperties, ServicePropertiesPatch, StaticWebsite, StorageService,
 };
 
 use crate::catalog::{Cache, account_partition};
@@ -23,6 +25,8 @@ use crate::failure::Failure;
 use crate::service::ServiceSettings;
 
 const VERSION: u8 = 1;
+/// Records with settings that only the blob service has.
+const VERSION_WITH_BLOB: u8 = 2;
 /// The first byte of a row key in the catalog.
 pub(crate) const PROPERTIES_ROW: u8 = b's';
 /// Services whose properties are remembered at most (ours).
@@ -142,7 +146,8 @@ fn decode_stored(bytes: &[u8]) -> Result<ServiceProperties, Failure> {
 }
 
 fn encode(properties: &ServiceProperties) -> Vec<u8> {
-    let mut out = vec![VERSION];
+    let has_blob = properties.blob != BlobServiceProperties::default();
+    let mut out = vec![if has_blob { VERSION_WITH_BLOB } else { VERSION }];
     let Logging { version, delete, read, write, retention } = &properties.logging;
     put_text(&mut out, version);
     out.extend([*delete, *read, *write].map(u8::from));
@@ -161,11 +166,43 @@ fn encode(properties: &ServiceProperties) -> Vec<u8> {
         }
         out.extend_from_slice(&rule.max_age_seconds.to_le_bytes());
     });
+    if has_blob {
+        put_blob(&mut out, &properties.blob);
+    }
     out
 }
 
+fn put_blob(out: &mut Vec<u8>, blob: &BlobServiceProperties) {
+    let put_optional = |out: &mut Vec<u8>, text: &Option<String>| {
+        put_option(out, text.as_ref(), |out, text| put_text(out, text));
+    };
+    put_optional(out, &blob.default_service_version);
+    put_retention(out, &RetentionPolicy { days: blob.delete_retention.days });
+    out.push(u8::from(blob.delete_retention.allows_permanent));
+    let StaticWebsite { enabled, index_document, error_document, default_index_path } = &blob.static_website;
+    out.push(u8::from(*enabled));
+    for text in [index_document, error_document, default_index_path] {
+        put_optional(out, text);
+    }
+}
+
+fn blob(reader: &mut Reader<'_>) -> Option<BlobServiceProperties> {
+    Some(BlobServiceProperties {
+        default_service_version: reader.option(Reader::text)?,
+        delete_retention: DeleteRetention { days: retention(reader)?.days, allows_permanent: reader.flag()? },
+        static_website: StaticWebsite {
+            enabled: reader.flag()?,
+            index_document: reader.option(Reader::text)?,
+            error_document: reader.option(Reader::text)?,
+            default_index_path: reader.option(Reader::text)?,
+        },
+    })
+}
+
 fn decode(bytes: &[u8]) -> Option<ServiceProperties> {
-    let mut reader = Reader::of_version(bytes, VERSION)?;
+    let with_blob = Reader::of_version(bytes, VERSION_WITH_BLOB);
+    let has_blob = with_blob.is_some();
+    let mut reader = with_blob.or_else(|| Reader::of_version(bytes, VERSION))?;
     let properties = ServiceProperties {
         logging: Logging {
             version: reader.text()?,
@@ -185,6 +222,7 @@ fn decode(bytes: &[u8]) -> Option<ServiceProperties> {
                 max_age_seconds: u32::from_le_bytes(reader.array()?),
             })
         })?,
+        blob: if has_blob { blob(&mut reader)? } else { BlobServiceProperties::default() },
     };
     reader.is_done().then_some(properties)
 }
@@ -237,13 +275,41 @@ mod tests {
         assert_eq!(hex, FIXTURE);
     }
 
+    const BLOB_FIXTURE: &str = "0203000000312e300000000003000000312e30010101010700000003000000312e3000000000000000010a000000323031\
+        392d30322d3032010500000001010105000000612e68746d0000";
+
+    #[test]
+    fn records_of_version_2_hold_the_settings_of_blobs() {
+        let properties = ServiceProperties {
+            blob: BlobServiceProperties {
+                default_service_version: Some("2019-02-02".into()),
+                delete_retention: DeleteRetention { days: Some(5), allows_permanent: true },
+                static_website: StaticWebsite {
+                    enabled: true,
+                    index_document: Some("a.htm".into()),
+                    ..StaticWebsite::default()
+                },
+            },
+            ..ServiceProperties::default()
+        };
+        let bytes = encode(&properties);
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, BLOB_FIXTURE);
+        assert_eq!(decode(&bytes), Some(properties));
+        for len in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..len]), None, "{len}");
+        }
+    }
+
     #[test]
     fn cut_or_unknown_records_are_refused() {
         let mut bytes = encode(&properties());
         for len in 0..bytes.len() {
             assert_eq!(decode(&bytes[..len]), None, "{len}");
         }
-        bytes[0] = VERSION + 1;
-        assert_eq!(decode(&bytes), None);
+        for version in [0, VERSION_WITH_BLOB, VERSION_WITH_BLOB + 1] {
+            bytes[0] = version;
+            assert_eq!(decode(&bytes), None);
+        }
     }
 }

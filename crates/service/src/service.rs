@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tavola_auth::Permitted;
-use tavola_engine::Engine;
+use tavola_engine::{ByteSource, ContentStore, Engine};
 use tavola_model::{
-    AccountName, Clock, CorsRule, Outcome, QueueName, RandomSource, ServiceError, SignedIdentifier,
-    StorageService, TableName,
+    AccountName, Clock, ContainerName, CorsRule, Outcome, PublicAccess, QueueName, RandomSource,
+    ServiceError, SignedIdentifier, StorageService, TableName,
 };
 
+use crate::blob::{Blobs, Walked};
 use crate::catalog::{Catalog, ResourceKind};
 use crate::long_reads::LongReads;
 use crate::properties::PropertiesStore;
@@ -36,6 +37,10 @@ pub struct ServiceSettings {
     pub table_delete_delay: Duration,
     /// For how long after its deletion the name of a queue answers `QueueBeingDeleted`.
     pub queue_delete_delay: Duration,
+    /// For how long after its deletion the name of a container answers `ContainerBeingDeleted`.
+    pub container_delete_delay: Duration,
+    /// Keep a version of every blob that is overwritten or deleted.
+    pub blob_versions: bool,
 }
 
 impl Default for ServiceSettings {
@@ -45,6 +50,8 @@ impl Default for ServiceSettings {
             catalog_lease: None,
             table_delete_delay: Duration::ZERO,
             queue_delete_delay: Duration::ZERO,
+            container_delete_delay: Duration::ZERO,
+            blob_versions: false,
         }
     }
 }
@@ -70,7 +77,17 @@ pub struct Service {
     pub(crate) properties: Arc<PropertiesStore>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) queues: Arc<Queues>,
+    /// `None` where there is no store of contents.
+    pub(crate) blobs: Option<Arc<Blobs>>,
     catalog: Arc<Catalog>,
+}
+
+/// What a command gave.
+pub struct Executed {
+    /// Its outcome.
+    pub outcome: Outcome,
+    /// The bytes that come with it: the content of a blob.
+    pub download: Option<Box<dyn ByteSource>>,
 }
 
 impl Service {
@@ -92,7 +109,25 @@ impl Service {
             delete_delay: table_delay,
         });
         let queues = Arc::new(Queues::new(engine, clock.clone(), random, catalog.clone(), queue_delay));
-        Self { clock, properties, tables, queues, catalog }
+        Self { clock, properties, tables, queues, blobs: None, catalog }
+    }
+
+    /// The same with a store for the contents of blobs. Without one there is no blob service.
+    #[must_use]
+    pub fn with_contents(self, contents: Arc<dyn ContentStore>) -> Self {
+        self.catalog.set_contents(contents.clone());
+        let settings = self.catalog.settings();
+        let blobs = Blobs {
+            engine: self.catalog.engine(),
+            contents,
+            clock: self.clock.clone(),
+            random: self.catalog.random(),
+            catalog: self.catalog.clone(),
+            properties: self.properties.clone(),
+            delete_delay: settings.container_delete_delay,
+            versions: settings.blob_versions,
+        };
+        Self { blobs: Some(Arc::new(blobs)), ..self }
     }
 
     /// Drops spaces that nothing names: what a crash between the two steps of a creation or a deletion leaves
@@ -112,13 +147,42 @@ impl Service {
         permitted: Permitted,
         room: Option<Arc<dyn AnswerRoom>>,
     ) -> Result<Outcome, ServiceError> {
+        self.execute_with(permitted, room, None).await.map(|executed| executed.outcome)
+    }
+
+    /// Does what was permitted, with the bytes that its client sends.
+    pub async fn execute_with(
+        &self,
+        permitted: Permitted,
+        room: Option<Arc<dyn AnswerRoom>>,
+        upload: Option<&mut dyn ByteSource>,
+    ) -> Result<Executed, ServiceError> {
         let service = permitted.service();
         let (account, command, limit) = permitted.into_parts();
-        let done = self.execute_command(&account, service, command, limit.as_ref(), room).await;
+        let done = self.execute_command(&account, service, command, limit.as_ref(), room, upload).await;
         done.map_err(|failure| failure.answer(service))
     }
 
-    /// The stored access policies of a table or queue; `None` if there is none of that name.
+    /// Who may read a container without credentials; `None` if there is no such container.
+    pub async fn public_access(
+        &self,
+        account: &AccountName,
+        container: &ContainerName,
+    ) -> Result<Option<PublicAccess>, ServiceError> {
+        let found = self.catalog.find(account, ResourceKind::Container, container.as_str()).await;
+        let found = found.map_err(|failure| failure.answer(StorageService::Blob))?;
+        Ok(found.and_then(|found| found.container.as_ref().map(|state| state.access)))
+    }
+
+    /// Drops contents of blobs that nothing names, once: what a crash has left behind. Call it now and then.
+    pub async fn walk_contents(&self) -> Result<Walked, ServiceError> {
+        match &self.blobs {
+            None => Ok(Walked::default()),
+            Some(blobs) => blobs.walk().await.map_err(|failure| failure.answer(StorageService::Blob)),
+        }
+    }
+
+    /// The stored access policies of a table, queue or container; `None` if there is none of that name.
     pub async fn stored_policies(
         &self,
         account: &AccountName,
@@ -134,7 +198,10 @@ impl Service {
                 Ok(name) => (ResourceKind::Queue, name.as_str().to_owned()),
                 Err(_) => return Ok(None),
             },
-            StorageService::Blob => return Ok(None),
+            StorageService::Blob => match ContainerName::parse(resource) {
+                Ok(name) => (ResourceKind::Container, name.as_str().to_owned()),
+                Err(_) => return Ok(None),
+            },
         };
         let found = self.catalog.find(account, kind, &key).await;
         let found = found.map_err(|failure| failure.answer(service))?;

@@ -9,12 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use common::scans::{Scans, WithScans};
 use common::{HeldClock, account, properties, table};
 use tavola_auth::Permitted;
-use tavola_engine::{
-    Decide, Engine, EngineError, LoadedRow, MemoryEngine, ScanRange, ScannedRow, SpaceId, StoredRow,
-    Transacted, Visit,
-};
+use tavola_engine::{Engine, EngineError, MemoryEngine, ScanRange, ScannedRow, SpaceId, Visit};
 use tavola_model::{
     Command, DateTime, EntityPage, ErrorCode, Outcome, QueryEntities, ServiceError, TableCommand,
     TableOutcome,
@@ -28,9 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Rows between two points at which a scan gives way.
 const ROWS_AT_ONCE: usize = 100;
 
-/// An engine whose tables have rows without end, which are made up as they are read.
+/// Tables with rows without end, which are made up as they are read.
 struct Endless {
-    inner: MemoryEngine,
     /// On which threads rows were visited.
     threads: Mutex<Vec<String>>,
     /// Scans end when this is so, after so many rows at least.
@@ -49,56 +46,16 @@ impl Drop for OpenScan {
 }
 
 #[async_trait]
-impl Engine for Endless {
-    async fn create_space(&self, space: SpaceId) -> Result<(), EngineError> {
-        self.inner.create_space(space).await
-    }
-
-    async fn drop_space(&self, space: SpaceId) -> Result<(), EngineError> {
-        self.inner.drop_space(space).await
-    }
-
-    async fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
-        self.inner.spaces().await
-    }
-
-    async fn transact(
-        &self,
-        space: SpaceId,
-        partition: &[u8],
-        rows: &[&[u8]],
-        decide: &mut Decide<'_>,
-    ) -> Result<Transacted, EngineError> {
-        self.inner.transact(space, partition, rows, decide).await
-    }
-
-    async fn load(
-        &self,
-        space: SpaceId,
-        partition: &[u8],
-        tick: DateTime,
-        rows: &[LoadedRow],
-    ) -> Result<(), EngineError> {
-        self.inner.load(space, partition, tick, rows).await
-    }
-
-    async fn get(
-        &self,
-        space: SpaceId,
-        partition: &[u8],
-        row: &[u8],
-    ) -> Result<Option<StoredRow>, EngineError> {
-        self.inner.get(space, partition, row).await
-    }
-
+impl Scans for Endless {
     async fn scan(
         &self,
+        inner: &MemoryEngine,
         space: SpaceId,
         range: &ScanRange,
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
         if space == SpaceId::CATALOG {
-            return self.inner.scan(space, range, visit).await;
+            return inner.scan(space, range, visit).await;
         }
         self.scans_open.fetch_add(1, Ordering::Relaxed);
         let _open = OpenScan(self.scans_open.clone());
@@ -128,17 +85,17 @@ impl Engine for Endless {
 
 async fn serve(rows_min: usize, may_end: bool) -> (Service, Arc<Endless>) {
     let clock = HeldClock::new();
-    let engine = Arc::new(Endless {
-        inner: MemoryEngine::new(clock.clone()),
+    let scans = Arc::new(Endless {
         threads: Mutex::default(),
         may_end: AtomicBool::new(may_end),
         rows_min,
         scans_open: Arc::default(),
     });
-    let service = Service::new(engine.clone(), clock, Arc::new(SystemRandom), ServiceSettings::default());
+    let engine = Arc::new(WithScans { inner: MemoryEngine::new(clock.clone()), scans: scans.clone() });
+    let service = Service::new(engine, clock, Arc::new(SystemRandom), ServiceSettings::default());
     let create = Command::Table(TableCommand::CreateTable(table("People")));
     service.execute(Permitted::unchecked_for_test(account(), create, None)).await.unwrap();
-    (service, engine)
+    (service, scans)
 }
 
 async fn query(
@@ -159,21 +116,21 @@ async fn query(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scans_run_on_threads_of_their_own_and_short_ones_do_not() {
-    let (service, engine) = serve(10_000, true).await;
+    let (service, scans) = serve(10_000, true).await;
     let page = query(&service, "n eq 7", None, None).await.unwrap();
     assert_eq!((page.plan.scanned, page.entities.len()), (10_000, 0));
-    let threads = std::mem::take(&mut *engine.threads.lock().unwrap());
+    let threads = std::mem::take(&mut *scans.threads.lock().unwrap());
     let own = threads.iter().filter(|name| *name == "tavola-scan").count();
     assert_eq!(threads.len() - own, 12, "a full page and what is looked at behind it stay");
     assert!(threads[12..].iter().all(|name| name == "tavola-scan"), "{threads:?}");
     query(&service, "", None, None).await.unwrap();
-    let threads = engine.threads.lock().unwrap();
+    let threads = scans.threads.lock().unwrap();
     assert!(threads.iter().all(|name| name != "tavola-scan"), "{threads:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scan_is_not_behind_others_that_do_not_end() {
-    let (service, engine) = serve(5_000, false).await;
+    let (service, scans) = serve(5_000, false).await;
     let endless: Vec<_> = (0..8)
         .map(|_| {
             let service = service.clone();
@@ -181,7 +138,7 @@ async fn a_scan_is_not_behind_others_that_do_not_end() {
         })
         .collect();
     let wait = async {
-        while engine.scans_open.load(Ordering::Relaxed) < 8 {
+        while scans.scans_open.load(Ordering::Relaxed) < 8 {
             tokio::task::yield_now().await;
         }
         // Its page is full with the first row that it takes.
@@ -189,7 +146,7 @@ async fn a_scan_is_not_behind_others_that_do_not_end() {
     };
     let page = tokio::time::timeout(PATIENCE, wait).await.unwrap().unwrap();
     assert_eq!(page.entities.len(), 1);
-    engine.may_end.store(true, Ordering::Relaxed);
+    scans.may_end.store(true, Ordering::Relaxed);
     for scan in endless {
         assert!(scan.await.unwrap().unwrap().plan.scanned >= 5_000);
     }
@@ -197,19 +154,19 @@ async fn a_scan_is_not_behind_others_that_do_not_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scan_that_nobody_waits_for_ends() {
-    let (service, engine) = serve(0, false).await;
+    let (service, scans) = serve(0, false).await;
     let scan = tokio::spawn({
         let service = service.clone();
         async move { query(&service, "n eq 7", None, None).await }
     });
-    let is_long = || engine.threads.lock().unwrap().iter().any(|name| name == "tavola-scan");
+    let is_long = || scans.threads.lock().unwrap().iter().any(|name| name == "tavola-scan");
     while !is_long() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(engine.scans_open.load(Ordering::Relaxed), 1);
+    assert_eq!(scans.scans_open.load(Ordering::Relaxed), 1);
     scan.abort();
     let ended = async {
-        while engine.scans_open.load(Ordering::Relaxed) > 0 {
+        while scans.scans_open.load(Ordering::Relaxed) > 0 {
             tokio::task::yield_now().await;
         }
     };
@@ -246,7 +203,7 @@ async fn a_page_that_could_hold_nothing_is_refused() {
             false
         }
     }
-    let (service, engine) = serve(0, true).await;
+    let (service, _) = serve(0, true).await;
     let text = "x".repeat(30_000);
     let key = common::entity_key("p/r");
     let change = tavola_model::EntityChange::Insert(properties(&format!("s={text}")));
@@ -257,5 +214,4 @@ async fn a_page_that_could_hold_nothing_is_refused() {
     let refused = query(&service, point, None, Some(Arc::new(NoRoom))).await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::ServerBusy);
     assert_eq!(query(&service, point, None, None).await.unwrap().entities.len(), 1);
-    drop(engine);
 }

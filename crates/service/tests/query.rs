@@ -7,15 +7,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use common::scans::{Scans, WithScans};
 use common::{Bench, HeldClock, account, properties, show_keys, table};
 use tavola_auth::{KeyLimit, Permitted};
-use tavola_engine::{
-    Decide, Engine, EngineError, LoadedRow, MemoryEngine, ScanRange, ScannedRow, SpaceId, StoredRow,
-    Transacted, Visit,
-};
+use tavola_engine::{Engine, EngineError, MemoryEngine, ScanRange, ScannedRow, SpaceId, Visit};
 use tavola_model::{
-    Command, DateTime, EdmValue, EntityChange, EntityToken, ErrorCode, GetEntity, Outcome, PlanKind,
-    PropertiesBuilder, QueryEntities, TableCommand, TableOutcome,
+    Command, EdmValue, EntityChange, EntityToken, ErrorCode, GetEntity, Outcome, PlanKind, PropertiesBuilder,
+    QueryEntities, TableCommand, TableOutcome,
 };
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
@@ -131,7 +129,8 @@ fn a_page_ends_early_when_its_entities_are_large() {
 #[test]
 fn a_query_that_takes_too_long_answers_with_what_it_has() {
     let clock = HeldClock::new();
-    let engine = Arc::new(SlowScan { inner: MemoryEngine::new(clock.clone()), clock: clock.clone() });
+    let scans = Arc::new(SlowScans(clock.clone()));
+    let engine = Arc::new(WithScans { inner: MemoryEngine::new(clock.clone()), scans });
     let service = Service::new(engine, clock, Arc::new(SystemRandom), ServiceSettings::default());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let run =
@@ -164,66 +163,22 @@ fn a_query_that_takes_too_long_answers_with_what_it_has() {
 }
 
 /// Lets time pass with every row of a scan.
-struct SlowScan {
-    inner: MemoryEngine,
-    clock: Arc<HeldClock>,
-}
+struct SlowScans(Arc<HeldClock>);
 
 #[async_trait]
-impl Engine for SlowScan {
-    async fn create_space(&self, space: SpaceId) -> Result<(), EngineError> {
-        self.inner.create_space(space).await
-    }
-
-    async fn drop_space(&self, space: SpaceId) -> Result<(), EngineError> {
-        self.inner.drop_space(space).await
-    }
-
-    async fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
-        self.inner.spaces().await
-    }
-
-    async fn transact(
-        &self,
-        space: SpaceId,
-        partition: &[u8],
-        rows: &[&[u8]],
-        decide: &mut Decide<'_>,
-    ) -> Result<Transacted, EngineError> {
-        self.inner.transact(space, partition, rows, decide).await
-    }
-
-    async fn load(
-        &self,
-        space: SpaceId,
-        partition: &[u8],
-        tick: DateTime,
-        rows: &[LoadedRow],
-    ) -> Result<(), EngineError> {
-        self.inner.load(space, partition, tick, rows).await
-    }
-
-    async fn get(
-        &self,
-        space: SpaceId,
-        partition: &[u8],
-        row: &[u8],
-    ) -> Result<Option<StoredRow>, EngineError> {
-        self.inner.get(space, partition, row).await
-    }
-
+impl Scans for SlowScans {
     async fn scan(
         &self,
+        inner: &MemoryEngine,
         space: SpaceId,
         range: &ScanRange,
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
-        let clock = self.clock.clone();
         let mut slow = |row: ScannedRow<'_>| -> ControlFlow<()> {
-            clock.pass_milliseconds(10);
+            self.0.pass_milliseconds(10);
             visit(row)
         };
-        self.inner.scan(space, range, &mut slow).await
+        inner.scan(space, range, &mut slow).await
     }
 }
 

@@ -48,6 +48,7 @@ pub struct TestServer {
 struct Endpoints {
     table: String,
     queue: String,
+    blob: String,
 }
 
 impl TestServer {
@@ -70,7 +71,7 @@ impl TestServer {
         let log = std::fs::File::create(folder.path().join("log"))?;
         let mut command = Command::new(&binary);
         command.args(["serve", "--host", "127.0.0.1"]);
-        for port in ["--table-port", "--queue-port"] {
+        for port in ["--blob-port", "--table-port", "--queue-port"] {
             if !options.arguments.iter().any(|argument| argument == port) {
                 command.args([port, "0"]);
             }
@@ -97,13 +98,18 @@ impl TestServer {
         &self.endpoints.queue
     }
 
+    /// The URL of the blob service, ending in the account.
+    pub fn blob_endpoint(&self) -> &str {
+        &self.endpoints.blob
+    }
+
     /// A connection string for the official clients.
     pub fn connection_string(&self) -> String {
         const KEY: &str =
             "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
         format!(
-            "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={KEY};QueueEndpoint={};TableEndpoint={};",
-            self.endpoints.queue, self.endpoints.table
+            "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={KEY};BlobEndpoint={};QueueEndpoint={};TableEndpoint={};",
+            self.endpoints.blob, self.endpoints.queue, self.endpoints.table
         )
     }
 
@@ -158,7 +164,7 @@ fn read_endpoints(path: &Path) -> Option<Endpoints> {
         let url = ready.get(name).and_then(|url| url.as_str()).unwrap_or_default();
         url.trim_end_matches('/').to_owned()
     };
-    Some(Endpoints { table: of("table"), queue: of("queue") })
+    Some(Endpoints { table: of("table"), queue: of("queue"), blob: of("blob") })
 }
 
 /// The server to start: the one that `TAVOLA_BIN` names, the one that Cargo built for the running test, or one that

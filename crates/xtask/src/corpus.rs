@@ -30,11 +30,19 @@ pub const QUEUES: Step = Step {
     has: |name| has_session(&QUEUE_CORPUS, name),
 };
 
+pub const BLOBS: Step = Step {
+    name: "recorded blob sessions",
+    server: Server::Needed,
+    run: |select| check(&BLOB_CORPUS, select),
+    has: |name| has_session(&BLOB_CORPUS, name),
+};
+
 /// A service that was recorded.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Recorded {
     Tables,
     Queues,
+    Blobs,
 }
 
 /// The step of `cargo xtask corpus`.
@@ -42,8 +50,10 @@ pub fn step(service: Recorded, write_list: bool, engine: Engine) -> Step {
     match (service, write_list, engine) {
         (Recorded::Tables, false, Engine::Local) => TABLES,
         (Recorded::Queues, false, Engine::Local) => QUEUES,
+        (Recorded::Blobs, false, Engine::Local) => BLOBS,
         (Recorded::Tables, true, _) => Step { run: |_| write(&TABLE_CORPUS), has: NO_NAMES, ..TABLES },
         (Recorded::Queues, true, _) => Step { run: |_| write(&QUEUE_CORPUS), has: NO_NAMES, ..QUEUES },
+        (Recorded::Blobs, true, _) => Step { run: |_| write(&BLOB_CORPUS), has: NO_NAMES, ..BLOBS },
         (Recorded::Tables, false, Engine::Cql) => Step {
             name: "recorded table sessions, on Cassandra",
             run: |select| check_on_cluster(&TABLE_CORPUS, select),
@@ -53,6 +63,11 @@ pub fn step(service: Recorded, write_list: bool, engine: Engine) -> Step {
             name: "recorded queue sessions, on Cassandra",
             run: |select| check_on_cluster(&QUEUE_CORPUS, select),
             ..QUEUES
+        },
+        (Recorded::Blobs, false, Engine::Cql) => Step {
+            name: "recorded blob sessions, on Cassandra",
+            run: |select| check_on_cluster(&BLOB_CORPUS, select),
+            ..BLOBS
         },
     }
 }
@@ -86,6 +101,14 @@ const QUEUE_CORPUS: Corpus = Corpus {
     lenient_min: 283,
     strict_min: 282,
     endpoint: TestServer::queue_endpoint,
+};
+
+const BLOB_CORPUS: Corpus = Corpus {
+    service: "blob",
+    name: "blobs",
+    lenient_min: 0,
+    strict_min: 0,
+    endpoint: TestServer::blob_endpoint,
 };
 
 const DOCUMENT: &str = "docs/compatibility.md";

@@ -3,11 +3,13 @@
 //! <https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-table>,
 //! <https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation>.
 
+pub(crate) mod blob;
 mod queue;
 mod table;
 
 use tavola_model::{AccountCommand, Command, EntityKey, ErrorCode};
 
+use self::blob::BlobNeed;
 use crate::access::Access;
 
 /// What a token must say.
@@ -27,6 +29,12 @@ pub(crate) struct Need<'a> {
     pub is_transaction: bool,
     /// Nothing is needed, not even an account.
     pub is_free: bool,
+    /// What a token for a container or a blob must say; `None` where none is enough.
+    pub blob: Option<BlobNeed<'a>>,
+    /// Any token is enough.
+    pub is_for_any_token: bool,
+    /// Letters that are needed besides, every one.
+    pub all_of: &'static str,
 }
 
 /// What a command needs of the bearer of a token.
@@ -54,6 +62,7 @@ impl<'a> Need<'a> {
             Command::Account(command) => Self::of_account(command),
             Command::Table(command) => table::need(command),
             Command::Queue(command) => queue::need(command),
+            Command::Blob(command) => blob::need(command),
         };
         if command.writes() && matches!(need.bearer, Bearer::Needs(_)) {
             need.bearer = Bearer::Needs(Access::Write);
@@ -85,6 +94,9 @@ impl<'a> Need<'a> {
             writes: Vec::new(),
             is_transaction: false,
             is_free: false,
+            blob: None,
+            is_for_any_token: false,
+            all_of: "",
         }
     }
 

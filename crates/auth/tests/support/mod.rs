@@ -97,7 +97,8 @@ impl Request {
 
     pub fn outcome(&self) -> String {
         match self.authenticate() {
-            Ok(_) => "ok".to_owned(),
+            Ok(caller) if caller.has_credentials() || self.method == Method::OPTIONS => "ok".to_owned(),
+            Ok(_) => "nobody".to_owned(),
             Err(code) => code.as_str().to_owned(),
         }
     }

@@ -11,13 +11,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::fs::{SeekFrom, seek};
-use tavola_engine::{Change, Decision, Engine, EngineError, ScanRange, SpaceId};
+use tavola_engine::{
+    BytesSource, Change, Content, ContentError, ContentSize, ContentStore, Decision, Engine, EngineError,
+    Owner, ScanRange, SourceError, SpaceId,
+};
 use tavola_engine_local::{LocalEngine, LocalSettings, OpenError};
 use tavola_system::SystemClock;
 
 /// Small memtables, so that little data makes flushes and compaction.
 pub fn small(folder: &Path) -> LocalSettings {
-    LocalSettings { memtable_bytes: 64 << 10, ..LocalSettings::new(folder) }
+    LocalSettings { memory_bytes: 2 << 20, memtable_bytes: 64 << 10, ..LocalSettings::new(folder) }
 }
 
 pub fn open(settings: LocalSettings) -> Result<Arc<LocalEngine>, OpenError> {
@@ -151,5 +154,43 @@ impl Chance {
 
     pub fn below(&mut self, end: u64) -> u64 {
         self.draw() % end
+    }
+}
+
+/// Bytes that follow from a number.
+pub fn bytes_of(seed: u64, length: usize) -> Bytes {
+    let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        bytes.extend_from_slice(&chance.draw().to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes.into()
+}
+
+/// Puts a content whose bytes follow from a number.
+pub async fn put_content(engine: &LocalEngine, owner: &Owner, seed: u64, length: usize) -> Content {
+    let mut source = BytesSource::new([bytes_of(seed, length)]);
+    engine.contents().put(owner, ContentSize::Exactly(length as u64), &mut source).await.unwrap()
+}
+
+/// All bytes of a content.
+pub async fn read_content(
+    engine: &LocalEngine,
+    space: SpaceId,
+    content: &Content,
+) -> Result<Vec<u8>, ContentError> {
+    let mut source = engine.contents().read(space, content, 0..content.length).await?;
+    let mut bytes = Vec::new();
+    loop {
+        match source.next().await {
+            Ok(Some(piece)) => bytes.extend_from_slice(&piece),
+            Ok(None) => return Ok(bytes),
+            Err(SourceError::Broken(cause)) => match cause.downcast::<ContentError>() {
+                Ok(error) => return Err(*error),
+                Err(cause) => panic!("{cause}"),
+            },
+            Err(error) => panic!("{error}"),
+        }
     }
 }

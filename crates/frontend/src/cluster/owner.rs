@@ -60,6 +60,8 @@ impl PartitionHash {
             // A queue is one partition.
             Command::Queue(command) => (StorageService::Queue, written_messages(command)?.as_str(), ""),
             Command::Table(TableCommand::QueryTables(_))
+            // Contents are written where they arrive.
+            | Command::Blob(_)
             | Command::Table(TableCommand::GetTable(_))
             | Command::Table(TableCommand::CreateTable(_))
             | Command::Table(TableCommand::DeleteTable(_))

@@ -12,11 +12,13 @@ pub use request_out::{get_service_properties, get_service_stats, set_service_pro
 
 use http::{HeaderMap, StatusCode};
 use tavola_model::{
-    AccountCommand, AccountOutcome, ErrorCode, Preflight, PreflightAllowed, ServiceError, StorageService,
+    AccountCommand, AccountOutcome, ErrorCode, Preflight, PreflightAllowed, ServiceError,
+    ServicePropertiesPatch, StorageService,
 };
 
 use crate::reply::text;
 use crate::response::Response;
+use crate::version::ApiVersion;
 use crate::xml;
 
 /// An operation on a service as a whole.
@@ -31,6 +33,7 @@ pub enum AccountRoute {
 
 /// Decodes a request into a command.
 pub(crate) fn decode(
+    service: StorageService,
     route: AccountRoute,
     headers: &HeaderMap,
     body: &[u8],
@@ -39,9 +42,23 @@ pub(crate) fn decode(
         AccountRoute::Preflight => AccountCommand::PreflightRequest(preflight(headers)?),
         AccountRoute::GetServiceProperties => AccountCommand::GetServiceProperties,
         AccountRoute::SetServiceProperties => {
-            AccountCommand::SetServiceProperties(Box::new(xml::parse_service_properties(body)?))
+            AccountCommand::SetServiceProperties(Box::new(set_properties(service, body)?))
         }
         AccountRoute::GetServiceStats => AccountCommand::GetServiceStats,
+    })
+}
+
+/// What a client sets; what other services do not have is not kept, though clients send it along.
+fn set_properties(service: StorageService, body: &[u8]) -> Result<ServicePropertiesPatch, ServiceError> {
+    let patch = xml::parse_service_properties(body)?;
+    Ok(match service {
+        StorageService::Blob => patch,
+        StorageService::Queue | StorageService::Table => ServicePropertiesPatch {
+            default_service_version: None,
+            delete_retention: None,
+            static_website: None,
+            ..patch
+        },
     })
 }
 
@@ -62,10 +79,11 @@ fn preflight(headers: &HeaderMap) -> Result<Preflight, ServiceError> {
 }
 
 /// Encodes what such a command gave.
-pub(crate) fn encode(service: StorageService, outcome: &AccountOutcome) -> Response {
+pub(crate) fn encode(service: StorageService, version: &ApiVersion, outcome: &AccountOutcome) -> Response {
     match outcome {
         AccountOutcome::ServicePropertiesFetched(properties) => {
-            fetched(service, xml::write_service_properties(properties))
+            let blob_version = (service == StorageService::Blob).then_some(version);
+            fetched(service, xml::write_service_properties(properties, blob_version))
         }
         AccountOutcome::ServicePropertiesSet => Response::empty(StatusCode::ACCEPTED),
         AccountOutcome::ServiceStatsFetched(stats) => fetched(service, xml::write_service_stats(stats)),

@@ -3,16 +3,17 @@
 use http::HeaderMap;
 use tavola_model::{
     Command, ErrorCode, GetMessages, ListQueues, MESSAGE_BYTES_MAX, MESSAGE_HIDDEN_SECONDS_DEFAULT,
-    MESSAGE_HIDDEN_SECONDS_MAX, MESSAGES_MAX, MessageId, MessageRef, Metadata, PeekMessages, PutMessage,
-    QUEUES_PAGE_MAX, Query, QueueCommand, QueueName, ServiceError, UpdateMessage,
+    MESSAGE_HIDDEN_SECONDS_MAX, MESSAGES_MAX, MessageId, MessageRef, PeekMessages, PutMessage,
+    QUEUES_PAGE_MAX, Query, QueueCommand, QueueName, ServiceError, StorageService, UpdateMessage,
 };
 
-use super::options::{invalid_value, life_seconds, number, pop_receipt, put_hidden_seconds, required_number};
+use super::options::{life_seconds, pop_receipt, put_hidden_seconds};
 use super::route::QueueRoute;
+use crate::metadata::read_metadata;
+use crate::parameters::{invalid_value, number, required_number};
 use crate::version::ApiVersion;
 use crate::{account, xml};
 
-const METADATA_PREFIX: &str = "x-ms-meta-";
 /// Permission letters of a queue's stored access policies.
 const LETTERS: &str = "raup";
 
@@ -35,13 +36,18 @@ pub fn decode(route: QueueRoute, request: &QueueRequest<'_>) -> Result<Command, 
     let query = request.query;
     let command = match route {
         QueueRoute::Account(route) => {
-            return account::decode(route, request.headers, request.body).map(Command::Account);
+            return account::decode(StorageService::Queue, route, request.headers, request.body)
+                .map(Command::Account);
         }
         QueueRoute::ListQueues => QueueCommand::ListQueues(list_queues(query)?),
-        QueueRoute::CreateQueue(queue) => QueueCommand::CreateQueue(queue, metadata(request)?),
+        QueueRoute::CreateQueue(queue) => {
+            QueueCommand::CreateQueue(queue, read_metadata(request.headers, request.metadata_names)?)
+        }
         QueueRoute::DeleteQueue(queue) => QueueCommand::DeleteQueue(queue),
         QueueRoute::GetQueueMetadata(queue) => QueueCommand::GetQueueMetadata(queue),
-        QueueRoute::SetQueueMetadata(queue) => QueueCommand::SetQueueMetadata(queue, metadata(request)?),
+        QueueRoute::SetQueueMetadata(queue) => {
+            QueueCommand::SetQueueMetadata(queue, read_metadata(request.headers, request.metadata_names)?)
+        }
         QueueRoute::GetQueueAcl(queue) => QueueCommand::GetQueueAcl(queue),
         QueueRoute::SetQueueAcl(queue) => {
             QueueCommand::SetQueueAcl(queue, xml::parse_acl(request.body, LETTERS)?)
@@ -89,22 +95,6 @@ fn marker_name(marker: &str) -> Result<String, ServiceError> {
             "One of the request inputs is out of range.",
         )),
     }
-}
-
-fn metadata(request: &QueueRequest<'_>) -> Result<Metadata, ServiceError> {
-    let mut pairs = Vec::new();
-    for (header, value) in request.headers {
-        let Some(name) = header.as_str().strip_prefix(METADATA_PREFIX) else { continue };
-        let spelled = request
-            .metadata_names
-            .iter()
-            .rev()
-            .filter_map(|spelled| spelled.get(METADATA_PREFIX.len()..))
-            .find(|spelled| spelled.eq_ignore_ascii_case(name));
-        let value = value.to_str().map_err(|_| ErrorCode::InvalidMetadata)?;
-        pairs.push((spelled.unwrap_or(name).to_owned(), value.trim().to_owned()));
-    }
-    Metadata::parse(pairs)
 }
 
 fn count(query: &Query<'_>) -> Result<u32, ServiceError> {
@@ -220,22 +210,5 @@ mod tests {
         for marker in ["garbage", "acct/abc", "/acct"] {
             assert_eq!(check(marker), Err(ErrorCode::OutOfRangeInput), "{marker}");
         }
-    }
-
-    #[test]
-    fn metadata_keeps_the_case_in_which_it_was_written() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [("x-ms-meta-upper", " a "), ("x-ms-meta-lower", "b"), ("x-ms-metadata", "c")] {
-            headers.append(name, value.parse().unwrap());
-        }
-        let request = QueueRequest {
-            version: &ApiVersion::default(),
-            query: &Query::default(),
-            headers: &headers,
-            metadata_names: &["X-MS-Meta-UPPER".to_owned()],
-            body: &[],
-        };
-        let metadata = metadata(&request).unwrap();
-        assert_eq!(metadata.iter().collect::<Vec<_>>(), [("lower", "b"), ("UPPER", "a")]);
     }
 }

@@ -6,6 +6,7 @@ use tavola_model::{DateTime, ErrorCode, QueueOutcome, QueueWas, ServiceError};
 use super::options::write_pop_receipt;
 use super::write::{self, CountPlace};
 use crate::answer::{CHALLENGE, Sender, full_message};
+use crate::metadata::metadata_headers;
 use crate::reply::Reply;
 use crate::response::Response;
 use crate::status::status;
@@ -33,9 +34,7 @@ pub(crate) fn encode_outcome(reply: &Reply, outcome: &QueueOutcome) -> Response 
             let mut response = Response::empty(StatusCode::OK)
                 .with("Cache-Control", "no-cache")
                 .with("x-ms-approximate-messages-count", message_count.to_string());
-            let headers =
-                metadata.iter().map(|(name, value)| (format!("x-ms-meta-{name}"), value.to_owned()));
-            response.metadata = headers.collect();
+            response.metadata = metadata_headers(metadata);
             response
         }
         QueueOutcome::QueueAclFetched(identifiers) => fetched(xml::write_acl(identifiers)),
@@ -65,7 +64,7 @@ fn fetched(body: String) -> Response {
 
 /// Encodes a refusal.
 pub(crate) fn encode_error(reply: &Reply, error: &ServiceError, now: DateTime) -> Response {
-    let body = write::error(error, &full_message(&error.message, reply, now));
+    let body = xml::write_error(error, &full_message(&error.message, reply, now));
     let mut response = Response::empty(status(error.code));
     if !reply.head_only {
         response = response.with("Content-Type", "application/xml");

@@ -6,8 +6,8 @@ use http::Method;
 use percent_encoding::percent_decode_str;
 use tavola_model::{Address, ErrorCode, Query, QueueName, ServiceError};
 
-use super::options::invalid_value;
 use crate::account::AccountRoute;
+use crate::parameters::invalid_value;
 
 /// What a request addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Answers of the queue service as XML.
 
-use tavola_model::{Message, MessageHold, QueuePage, ServiceError};
+use tavola_model::{Message, MessageHold, QueuePage};
 
 use super::options::write_pop_receipt;
-use crate::xml::{PROLOGUE, escape, escape_attribute};
+use crate::xml::{PROLOGUE, escape_attribute, push, push_markup};
 
 /// The body that answers Put Message.
 pub fn message_put(message: &Message, hold: &MessageHold) -> String {
@@ -83,17 +83,6 @@ pub fn queues(page: &QueuePage, base: &str, account: &str) -> String {
     out
 }
 
-/// The body of an error. `message` has the request id and the time already.
-pub fn error(error: &ServiceError, message: &str) -> String {
-    let mut out = PROLOGUE.to_owned();
-    out.push_str("<Error>");
-    push("Code", error.code.as_str(), &mut out);
-    push("Message", message, &mut out);
-    error.details.iter().for_each(|(name, text)| push(name, text, &mut out));
-    out.push_str("</Error>");
-    out
-}
-
 fn messages<T>(items: &[T], push_item: impl Fn(&T, &mut String)) -> String {
     let mut out = PROLOGUE.to_owned();
     if items.is_empty() {
@@ -127,19 +116,4 @@ fn push_count(message: &Message, out: &mut String) {
 
 fn push_text(message: &Message, out: &mut String) {
     push("MessageText", &message.text, out);
-}
-
-/// `<name>text</name>`, or `<name />` for none.
-fn push(name: &str, text: &str, out: &mut String) {
-    let mut escaped = String::with_capacity(text.len());
-    escape(text, &mut escaped);
-    push_markup(name, &escaped, out);
-}
-
-fn push_markup(name: &str, markup: &str, out: &mut String) {
-    if markup.is_empty() {
-        out.push_str(&format!("<{name} />"));
-    } else {
-        out.push_str(&format!("<{name}>{markup}</{name}>"));
-    }
 }

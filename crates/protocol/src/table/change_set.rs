@@ -6,13 +6,14 @@ use tavola_model::{
     TRANSACTION_OPERATIONS_MAX, TableCommand, TableName,
 };
 
-use super::batch_in::{self, Batch, InnerRequest};
+use super::batch_in::{self, Batch};
 use super::decode::TableRequest;
 use super::form::{BatchForm, Form, Layer, PartForm, Style};
 use super::format::{Preference, data_service_version, negotiate};
 use super::query_in::{check_options, get_entity, query_entities};
 use super::route::{TableRoute, Unroutable, route as find_route};
 use super::write_in::{Decoded, decode_write};
+use crate::multipart::InnerRequest;
 use crate::reply::text;
 
 /// Decodes a batch and notes the form of its parts.

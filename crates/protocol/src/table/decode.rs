@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, header};
 use tavola_model::{
-    Address, BODY_BYTES_MAX, Command, ErrorCode, Query, ServiceError, TableCommand, TableName,
+    Address, BODY_BYTES_MAX, Command, ErrorCode, Query, ServiceError, StorageService, TableCommand, TableName,
 };
 
 use super::change_set::decode_batch;
@@ -41,7 +41,8 @@ pub fn decode(
     }
     let command = match route {
         TableRoute::Account(route) => {
-            return account::decode(route, request.headers, request.body).map(Command::Account);
+            return account::decode(StorageService::Table, route, request.headers, request.body)
+                .map(Command::Account);
         }
         TableRoute::QueryTables => {
             form.select = select(request.query)?;

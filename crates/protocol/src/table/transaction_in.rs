@@ -6,8 +6,8 @@
 use http::StatusCode;
 
 use super::answer_in::Written;
-use super::batch_in::{boundary_of, split_head, split_line, split_parts};
 use crate::answer_in::{Answer, AnswerError, Refusal};
+use crate::multipart::{boundary_of, split_head, split_line, split_parts};
 
 /// What a transaction of so many writes gave: one result for each, in order. A refusal carries the index of the write
 /// that failed; nothing was written then.

@@ -105,11 +105,20 @@ impl<'a> Cursor<'a> {
 
 /// Reads a document; its root must have the given name.
 pub fn parse(body: &[u8], root: &str) -> Result<Element, ServiceError> {
+    parse_by(body, root, REQUEST)
+}
+
+/// Reads a document of up to so many elements; its root must have the given name.
+pub fn parse_long(body: &[u8], root: &str, elements_max: usize) -> Result<Element, ServiceError> {
+    parse_by(body, root, Rules { elements_max, ..REQUEST })
+}
+
+fn parse_by(body: &[u8], root: &str, rules: Rules) -> Result<Element, ServiceError> {
     let text = std::str::from_utf8(body).map_err(|_| invalid())?;
     let text = text.trim_start_matches('\u{FEFF}');
     let mut reader = Reader::from_str(text);
     let mut cursor = Cursor::new(text);
-    match parse_elements(&mut reader, &mut cursor, REQUEST) {
+    match parse_elements(&mut reader, &mut cursor, rules) {
         Ok(Some(element)) if element.name == root => Ok(element),
         Ok(_) => Err(invalid()),
         Err(Malformed { offset }) => Err(invalid_at(cursor.at(offset), "Error parsing Xml content")),

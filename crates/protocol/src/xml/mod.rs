@@ -3,17 +3,21 @@
 //! services answer leniently (`read_`).
 
 mod acl;
+mod blob_properties;
 mod document;
 mod service_properties;
+mod write;
 
 pub use acl::{parse_acl, read_acl, write_acl};
 pub use document::{
-    Element, escape, escape_attribute, invalid, is_forbidden, parse, read_answer, resolve_reference,
+    Element, escape, escape_attribute, invalid, is_forbidden, parse, parse_long, read_answer,
+    resolve_reference,
 };
 pub use service_properties::{
     parse_service_properties, read_service_properties, write_service_properties,
     write_service_properties_patch, write_service_stats,
 };
+pub use write::{push, push_markup, write_error};
 
 /// What every document starts with.
 pub(crate) const PROLOGUE: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";

@@ -5,8 +5,9 @@ use tavola_model::{
     ServiceProperties, ServicePropertiesPatch, ServiceStats,
 };
 
-use super::PROLOGUE;
 use super::document::{Element, escape, invalid, invalid_element, parse, read_answer};
+use super::{PROLOGUE, blob_properties as blob};
+use crate::version::ApiVersion;
 
 /// Reads the body of Set Service Properties: any of the top elements, each with children in any order.
 pub fn parse_service_properties(body: &[u8]) -> Result<ServicePropertiesPatch, ServiceError> {
@@ -18,8 +19,9 @@ pub fn parse_service_properties(body: &[u8]) -> Result<ServicePropertiesPatch, S
             "HourMetrics" | "Metrics" => patch.hour_metrics = Some(metrics(element)?),
             "MinuteMetrics" => patch.minute_metrics = Some(metrics(element)?),
             "Cors" => patch.cors = Some(cors(element)?),
-            // Settings of other services, which clients send along.
-            "DefaultServiceVersion" | "DeleteRetentionPolicy" | "StaticWebsite" => {}
+            "DefaultServiceVersion" => patch.default_service_version = Some(blob::default_version(element)?),
+            "DeleteRetentionPolicy" => patch.delete_retention = Some(blob::retention(element)?),
+            "StaticWebsite" => patch.static_website = Some(blob::website(element)?),
             _ => return Err(invalid()),
         }
     }
@@ -39,16 +41,23 @@ pub fn read_service_properties(text: &str) -> Option<ServicePropertiesPatch> {
         minute_metrics: first("MinuteMetrics").and_then(|element| metrics(element).ok()),
         cors: first("Cors")
             .and_then(|element| element.children.iter().map(cors_rule).collect::<Result<_, _>>().ok()),
+        default_service_version: blob::read_default_version(&root),
+        delete_retention: blob::read_retention(&root),
+        static_website: blob::read_website(&root),
     })
 }
 
-/// Writes the body of Get Service Properties.
-pub fn write_service_properties(properties: &ServiceProperties) -> String {
+/// Writes the body of Get Service Properties; `blob_version` is that of a request to the blob service, whose settings
+/// are more.
+pub fn write_service_properties(properties: &ServiceProperties, blob_version: Option<&ApiVersion>) -> String {
     let mut out = format!("{PROLOGUE}<StorageServiceProperties>");
     write_logging(&properties.logging, &mut out);
     write_metrics("HourMetrics", &properties.hour_metrics, &mut out);
     write_metrics("MinuteMetrics", &properties.minute_metrics, &mut out);
     write_cors(&properties.cors, &mut out);
+    if let Some(version) = blob_version {
+        blob::write(&properties.blob, version, &mut out);
+    }
     out.push_str("</StorageServiceProperties>");
     out
 }
@@ -68,6 +77,7 @@ pub fn write_service_properties_patch(patch: &ServicePropertiesPatch) -> String 
     if let Some(rules) = &patch.cors {
         write_cors(rules, &mut out);
     }
+    blob::write_patch(patch, &mut out);
     out.push_str("</StorageServiceProperties>");
     out
 }
@@ -132,13 +142,18 @@ fn retention(element: &Element) -> Result<RetentionPolicy, ServiceError> {
             Ok(RetentionPolicy { days: None })
         };
     }
+    days(policy).map(|days| RetentionPolicy { days: Some(days) })
+}
+
+/// The days of a policy that is on.
+pub(super) fn days(policy: &Element) -> Result<u32, ServiceError> {
     let element = policy.child("Days").ok_or_else(invalid)?;
     let days = element.text.trim().parse::<u32>().map_err(|_| invalid())?;
     if !(1..=RETENTION_DAYS_MAX).contains(&days) {
         let reason = "Retention days must be greater than 0 and less than or equal to 365 days.";
         return Err(invalid_element(element, reason));
     }
-    Ok(RetentionPolicy { days: Some(days) })
+    Ok(days)
 }
 
 fn cors(element: &Element) -> Result<Vec<CorsRule>, ServiceError> {
@@ -188,7 +203,7 @@ fn version(element: &Element) -> Result<String, ServiceError> {
     if version.len() > 16 { Err(invalid()) } else { Ok(version.to_owned()) }
 }
 
-fn flag(element: &Element, name: &str) -> Result<bool, ServiceError> {
+pub(super) fn flag(element: &Element, name: &str) -> Result<bool, ServiceError> {
     match element.child_text(name) {
         Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
         Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
@@ -236,7 +251,7 @@ fn write_cors_rule(rule: &CorsRule, out: &mut String) {
     out.push_str(&format!("<MaxAgeInSeconds>{}</MaxAgeInSeconds></CorsRule>", rule.max_age_seconds));
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     escape(text, &mut out);
     out
@@ -249,7 +264,7 @@ mod tests {
     #[test]
     fn a_new_account_has_the_recorded_settings() {
         assert_eq!(
-            write_service_properties(&ServiceProperties::default()),
+            write_service_properties(&ServiceProperties::default(), None),
             "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceProperties><Logging><Version>1.0</Version><Read>false</Read><Write>false</Write><Delete>false</Delete><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>true</Enabled><Days>7</Days></RetentionPolicy></HourMetrics><MinuteMetrics><Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></MinuteMetrics><Cors /></StorageServiceProperties>"
         );
     }
@@ -266,7 +281,7 @@ mod tests {
         });
         properties.logging.read = true;
         properties.logging.retention.days = Some(365);
-        let patch = parse_service_properties(write_service_properties(&properties).as_bytes()).unwrap();
+        let patch = parse_service_properties(write_service_properties(&properties, None).as_bytes()).unwrap();
         assert_eq!(ServiceProperties::default().patched(patch), properties);
     }
 

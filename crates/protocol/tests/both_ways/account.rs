@@ -58,6 +58,7 @@ fn any_patch() -> impl Strategy<Value = ServicePropertiesPatch> {
             hour_metrics,
             minute_metrics,
             cors,
+            ..ServicePropertiesPatch::default()
         })
 }
 
@@ -82,6 +83,7 @@ proptest! {
                 hour_metrics: Some(kept.hour_metrics),
                 minute_metrics: Some(kept.minute_metrics),
                 cors: Some(kept.cors),
+                ..ServicePropertiesPatch::default()
             };
             prop_assert_eq!(fetched, whole);
         }

@@ -79,6 +79,7 @@ fn properties(text: &str) -> ServiceProperties {
         hour_metrics: metrics(&element(text, "HourMetrics").unwrap()),
         minute_metrics: metrics(&element(text, "MinuteMetrics").unwrap()),
         cors: text.split("<CorsRule>").skip(1).map(rule).collect(),
+        ..ServiceProperties::default()
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tavola_engine::{Change, Decision, EngineError, SpaceId, StoredRow, Transacted};
 use tavola_model::{AccountName, DateTime, Metadata, RandomSource};
 
-use super::{Catalog, Resource, ResourceKind, State, account_partition};
+use super::{Catalog, ContainerState, Resource, ResourceKind, State, account_partition};
 use crate::failure::Failure;
 
 /// What was there when a resource was created.
@@ -38,6 +38,19 @@ impl Catalog {
         name: &str,
         metadata: Metadata,
     ) -> Result<Created, Failure> {
+        self.create_with(account, kind, key, name, metadata, |_| None).await
+    }
+
+    /// The same for a container: `state` gives what only containers have, from the version of the write.
+    pub async fn create_with(
+        &self,
+        account: &AccountName,
+        kind: ResourceKind,
+        key: &str,
+        name: &str,
+        metadata: Metadata,
+        state: impl Fn(DateTime) -> Option<ContainerState> + Send + Sync,
+    ) -> Result<Created, Failure> {
         if let Some(existing) = self.find(account, kind, key).await? {
             return Ok(Created::Existed(existing));
         }
@@ -49,10 +62,11 @@ impl Catalog {
             deleted_until: None,
             metadata,
             identifiers: Vec::new(),
+            container: None,
         };
         let mut existing = None;
         let kept = self
-            .change(account, kind, key, |stored| match stored {
+            .change(account, kind, key, |now, stored| match stored {
                 Some((resource, State::Exists)) => {
                     existing = Some(resource);
                     Ok(Row::Unchanged)
@@ -60,7 +74,7 @@ impl Catalog {
                 Some((_, State::BeingDeleted)) => Err(kind.being_deleted().into()),
                 Some((_, State::Gone)) | None => {
                     existing = None;
-                    Ok(Row::Is(created.clone()))
+                    Ok(Row::Is(Resource { container: state(now), ..created.clone() }))
                 }
             })
             .await;
@@ -79,6 +93,18 @@ impl Catalog {
         key: &str,
         decide: impl Fn(Resource) -> Resource + Send + Sync,
     ) -> Result<(), Failure> {
+        self.change_existing(account, kind, key, |_, resource| Ok(decide(resource))).await.map(drop)
+    }
+
+    /// Replaces an existing resource by what `decide` makes of it and of the version of the write, or does not if it
+    /// refuses.
+    pub async fn try_update(
+        &self,
+        account: &AccountName,
+        kind: ResourceKind,
+        key: &str,
+        decide: impl FnMut(DateTime, Resource) -> Result<Resource, Failure> + Send,
+    ) -> Result<(), Failure> {
         self.change_existing(account, kind, key, decide).await.map(drop)
     }
 
@@ -91,12 +117,25 @@ impl Catalog {
         key: &str,
         delay: Duration,
     ) -> Result<Option<SpaceId>, Failure> {
+        self.delete_if(account, kind, key, delay, |_, _| Ok(())).await
+    }
+
+    /// The same, unless `check` refuses.
+    pub async fn delete_if(
+        &self,
+        account: &AccountName,
+        kind: ResourceKind,
+        key: &str,
+        delay: Duration,
+        check: impl Fn(DateTime, &Resource) -> Result<(), Failure> + Send + Sync,
+    ) -> Result<Option<SpaceId>, Failure> {
         let kept_for = self.settings.name_kept_for(delay);
         let deleted_until =
             if kept_for.is_zero() { None } else { self.clock.now().plus_seconds(kept_for.as_secs()) };
         let mut space = None;
-        self.change(account, kind, key, |stored| match stored {
+        self.change(account, kind, key, |now, stored| match stored {
             Some((resource, State::Exists)) => {
+                check(now, &resource)?;
                 space = Some(resource.space);
                 let marked = deleted_until.map(|until| Resource { deleted_until: Some(until), ..resource });
                 Ok(marked.map_or(Row::Removed, Row::Is))
@@ -125,7 +164,7 @@ impl Catalog {
     ) -> Result<SpaceId, Failure> {
         let space = self.create_space().await?;
         let changed =
-            self.change_existing(account, kind, key, |resource| Resource { space, ..resource }).await;
+            self.change_existing(account, kind, key, |_, resource| Ok(Resource { space, ..resource })).await;
         self.drop_unless_named(space, changed.is_ok(), &changed).await;
         // Whoever still holds the old space is refused by the engine and asks the catalog again.
         let old = changed?.space;
@@ -136,7 +175,7 @@ impl Catalog {
     /// Removes the row of a deleted resource that nobody remembers any more. If that fails, the name is free when its
     /// time is over.
     async fn free_name(&self, account: &AccountName, kind: ResourceKind, key: &str, space: SpaceId) {
-        let freed = self.change(account, kind, key, |stored| match stored {
+        let freed = self.change(account, kind, key, |_, stored| match stored {
             Some((resource, State::BeingDeleted | State::Gone)) if resource.space == space => {
                 Ok(Row::Removed)
             }
@@ -153,13 +192,13 @@ impl Catalog {
         account: &AccountName,
         kind: ResourceKind,
         key: &str,
-        decide: impl Fn(Resource) -> Resource + Send + Sync,
+        mut decide: impl FnMut(DateTime, Resource) -> Result<Resource, Failure> + Send,
     ) -> Result<Resource, Failure> {
         let mut old = None;
-        self.change(account, kind, key, |stored| match stored {
+        self.change(account, kind, key, |now, stored| match stored {
             Some((resource, State::Exists)) => {
                 old = Some(resource.clone());
-                Ok(Row::Is(decide(resource)))
+                Ok(Row::Is(decide(now, resource)?))
             }
             Some((_, State::BeingDeleted)) => Err(kind.being_deleted().into()),
             Some((_, State::Gone)) | None => Err(kind.not_found().into()),
@@ -174,10 +213,10 @@ impl Catalog {
         account: &AccountName,
         kind: ResourceKind,
         key: &str,
-        mut decide: impl FnMut(Option<(Resource, State)>) -> Result<Row, Failure> + Send,
+        mut decide: impl FnMut(DateTime, Option<(Resource, State)>) -> Result<Row, Failure> + Send,
     ) -> Result<(), Failure> {
         let mut refusal = None;
-        let mut decide_row = |_: DateTime, rows: &[Option<StoredRow>]| {
+        let mut decide_row = |now: DateTime, rows: &[Option<StoredRow>]| {
             let stored = rows[0].as_ref().map(|row| Resource::decode(&row.body)).transpose();
             let with_state = stored.map(|resource| {
                 resource.map(|resource| {
@@ -185,7 +224,7 @@ impl Catalog {
                     (resource, state)
                 })
             });
-            match with_state.map_err(Failure::from).and_then(&mut decide) {
+            match with_state.map_err(Failure::from).and_then(|stored| decide(now, stored)) {
                 Ok(Row::Is(resource)) => {
                     Decision::Apply(vec![Change::Put { index: 0, body: resource.encode().into() }])
                 }
@@ -226,11 +265,19 @@ impl Catalog {
     /// Drops a space that no row names, and says whether that is done. If not, the rows take up room until the next
     /// start, no more.
     async fn drop_space(&self, space: SpaceId) -> bool {
-        let dropped = self.engine.drop_space(space).await;
+        let dropped = self.drop_space_with_contents(space).await;
         if let Err(error) = &dropped {
             tracing::warn!(%space, %error, "space is left for the next start to drop");
         }
         dropped.is_ok()
+    }
+
+    /// Drops the contents of a space, then the space: as long as it is there, whoever starts anew finds it.
+    pub(super) async fn drop_space_with_contents(&self, space: SpaceId) -> Result<(), Failure> {
+        if let Some(contents) = self.contents.get() {
+            contents.drop_space(space).await?;
+        }
+        Ok(self.engine.drop_space(space).await?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The catalog: which tables and queues an account has, and where their contents are.
+//! The catalog: which tables, queues and containers an account has, and where their contents are.
 //!
 //! It is one space of the store with a partition per account. A row key is a letter for the kind of record and the
 //! name as names compare. Everything here is written once for all kinds of resources: finding, creating, deleting,
@@ -13,30 +13,32 @@ mod reclaim;
 mod resource;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use quick_cache::Equivalent;
-use tavola_engine::{Engine, Position, ScanRange, ScannedRow, SpaceId};
+use tavola_engine::{ContentStore, Engine, Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{AccountName, Clock, RandomSource};
 
 pub(crate) use cache::Cache;
 pub(crate) use changes::{Created, to_its_end};
-pub(crate) use resource::{Resource, ResourceKind};
+pub(crate) use resource::{ContainerState, Resource, ResourceKind};
 
 use crate::failure::Failure;
 use crate::service::ServiceSettings;
 use resource::Undecodable;
 
-/// Tables and queues remembered at most (ours).
+/// Tables, queues and containers remembered at most (ours).
 const REMEMBERED_MAX: usize = 100_000;
 
-/// The tables and queues of all accounts.
+/// The tables, queues and containers of all accounts.
 pub(crate) struct Catalog {
     engine: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
     settings: ServiceSettings,
     cache: Cache<CacheKey, Resource>,
+    /// Where the contents of containers are, if there are any.
+    contents: OnceLock<Arc<dyn ContentStore>>,
 }
 
 /// What has become of a resource that has a row.
@@ -56,7 +58,28 @@ impl Catalog {
         settings: ServiceSettings,
     ) -> Self {
         let cache = Cache::new(REMEMBERED_MAX, settings.catalog_cache, settings.catalog_lease);
-        Self { engine, clock, random, settings, cache }
+        Self { engine, clock, random, settings, cache, contents: OnceLock::new() }
+    }
+
+    /// Says where contents are: they are dropped with the space of their container.
+    pub fn set_contents(&self, contents: Arc<dyn ContentStore>) {
+        // A second store would be the same one.
+        let _ = self.contents.set(contents);
+    }
+
+    /// The store of rows.
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        self.engine.clone()
+    }
+
+    /// The source of fresh ids.
+    pub fn random(&self) -> Arc<dyn RandomSource> {
+        self.random.clone()
+    }
+
+    /// How the service behaves where there is a choice.
+    pub fn settings(&self) -> &ServiceSettings {
+        &self.settings
     }
 
     /// The resource of this name, or that there is none.

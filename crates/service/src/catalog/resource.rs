@@ -4,16 +4,18 @@
 //! u8 version = 2 | text name | 16 bytes space | time created | option(time deleted until)
 //! | list of metadata (text name | text value)
 //! | list of access policies (text id | option(option(time start) | option(time expiry) | option(text permission)))
+//! | of a container only: time changed | u8 public access (0 none, 1 blob, 2 container) | option(lease)
 //! ```
 //!
 //! The primitives are those of `codec.rs`. A server meets records of a newer version while others are upgraded; it
 //! leaves them alone and serves the rest.
 
 use tavola_engine::SpaceId;
-use tavola_model::{AccessPolicy, DateTime, ErrorCode, Metadata, SignedIdentifier};
+use tavola_model::{AccessPolicy, DateTime, ErrorCode, Metadata, PublicAccess, SignedIdentifier};
 
 use crate::codec::{Reader, put_list, put_option, put_text, put_time};
 use crate::failure::Failure;
+use crate::lease::Lease;
 
 const VERSION: u8 = 2;
 
@@ -22,17 +24,19 @@ const VERSION: u8 = 2;
 pub(crate) enum ResourceKind {
     Table,
     Queue,
+    Container,
 }
 
 impl ResourceKind {
     /// All of them.
-    pub const ALL: [ResourceKind; 2] = [Self::Table, Self::Queue];
+    pub const ALL: [ResourceKind; 3] = [Self::Table, Self::Queue, Self::Container];
 
     /// The first byte of a row key in the catalog.
     pub const fn row_letter(self) -> u8 {
         match self {
             Self::Table => b't',
             Self::Queue => b'q',
+            Self::Container => b'c',
         }
     }
 
@@ -49,6 +53,7 @@ impl ResourceKind {
         match self {
             Self::Table => ErrorCode::TableNotFound,
             Self::Queue => ErrorCode::QueueNotFound,
+            Self::Container => ErrorCode::ContainerNotFound,
         }
     }
 
@@ -57,11 +62,12 @@ impl ResourceKind {
         match self {
             Self::Table => ErrorCode::TableBeingDeleted,
             Self::Queue => ErrorCode::QueueBeingDeleted,
+            Self::Container => ErrorCode::ContainerBeingDeleted,
         }
     }
 }
 
-/// A table or queue as the catalog knows it.
+/// A table, queue or container as the catalog knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
     /// The name as it was created.
@@ -74,9 +80,26 @@ pub(crate) struct Resource {
     pub metadata: Metadata,
     /// Stored access policies.
     pub identifiers: Vec<SignedIdentifier>,
+    /// What only containers have.
+    pub container: Option<ContainerState>,
+}
+
+/// What a container has beside what every resource has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ContainerState {
+    /// When it was changed last: its ETag. Leases change nothing of it.
+    pub changed: DateTime,
+    /// What may be read without credentials.
+    pub access: PublicAccess,
+    pub lease: Option<Lease>,
 }
 
 impl Resource {
+    /// What this resource has because it is a container.
+    pub fn container(&self) -> Result<&ContainerState, Failure> {
+        self.container.as_ref().ok_or_else(|| Undecodable::Damaged.into())
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         put_text(&mut out, &self.name);
@@ -89,6 +112,15 @@ impl Resource {
             put_text(out, value);
         });
         put_list(&mut out, &self.identifiers, put_identifier);
+        if let Some(ContainerState { changed, access, lease }) = &self.container {
+            put_time(&mut out, *changed);
+            out.push(match access {
+                PublicAccess::None => 0,
+                PublicAccess::Blob => 1,
+                PublicAccess::Container => 2,
+            });
+            put_option(&mut out, lease.as_ref(), Lease::put);
+        }
         out
     }
 
@@ -110,6 +142,7 @@ impl Resource {
             deleted_until: reader.option(Reader::time)?,
             metadata: Metadata::parse(reader.list(|reader| Some((reader.text()?, reader.text()?)))?).ok()?,
             identifiers: reader.list(identifier)?,
+            container: if reader.is_done() { None } else { Some(container(&mut reader)?) },
         };
         reader.is_done().then_some(resource)
     }
@@ -130,7 +163,7 @@ impl From<Undecodable> for Failure {
             SpaceId::CATALOG,
             match undecodable {
                 Undecodable::Newer => "a record of a newer version of the server",
-                Undecodable::Damaged => "a table or queue",
+                Undecodable::Damaged => "a table, queue or container",
             },
         )
     }
@@ -157,6 +190,17 @@ fn identifier(reader: &mut Reader<'_>) -> Option<SignedIdentifier> {
     Some(SignedIdentifier { id, policy })
 }
 
+fn container(reader: &mut Reader<'_>) -> Option<ContainerState> {
+    let changed = reader.time()?;
+    let access = match reader.array()? {
+        [0] => PublicAccess::None,
+        [1] => PublicAccess::Blob,
+        [2] => PublicAccess::Container,
+        [_] => return None,
+    };
+    Some(ContainerState { changed, access, lease: reader.option(Lease::read)? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +223,7 @@ mod tests {
                 SignedIdentifier { id: "é".into(), policy: Some(policy) },
                 SignedIdentifier { id: "empty".into(), policy: None },
             ],
+            container: None,
         }
     }
 
@@ -190,7 +235,9 @@ mod tests {
             identifiers: vec![],
             ..resource()
         };
-        for resource in [resource(), bare] {
+        let state = ContainerState { changed: DateTime::MAX, access: PublicAccess::Blob, lease: None };
+        let container = Resource { container: Some(state), ..resource() };
+        for resource in [resource(), bare, container] {
             assert_eq!(Resource::decode(&resource.encode()), Ok(resource));
         }
     }

@@ -1,0 +1,50 @@
+//! The patterns against the real server, with the number of requests that each call takes.
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
+mod encryption;
+mod period;
+mod relations;
+mod series;
+mod spread;
+mod wide;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tavola_client::testing::FaultTransport;
+use tavola_client::{Account, HyperTransport, TableClient};
+use tavola_testkit::TestServer;
+
+/// A server, and an account whose requests are counted.
+pub struct Counted {
+    _server: TestServer,
+    /// The account.
+    pub account: Account,
+    transport: Arc<FaultTransport<HyperTransport>>,
+}
+
+impl Counted {
+    /// Starts it.
+    pub fn start() -> Self {
+        let server = TestServer::start().unwrap();
+        let transport = Arc::new(FaultTransport::new(HyperTransport::new()));
+        let account = Account::from_connection_string(&server.connection_string())
+            .unwrap()
+            .with_transport(transport.clone());
+        Self { _server: server, account, transport }
+    }
+
+    /// A table, made.
+    pub async fn table(&self, name: &str) -> TableClient {
+        let table = self.account.table(name);
+        table.create().await.unwrap();
+        table
+    }
+
+    /// What a call gives, and how many requests it took.
+    pub async fn count<T>(&self, call: impl Future<Output = T>) -> (T, u64) {
+        let before = self.transport.count();
+        let given = call.await;
+        (given, self.transport.count() - before)
+    }
+}

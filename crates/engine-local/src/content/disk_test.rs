@@ -1,0 +1,151 @@
+//! Contents on disks that fail, that make no holes, and on what a crash left.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tavola_engine::conformance::TestClock;
+use tavola_engine::{
+    BytesSource, Change, Content, ContentError, ContentSize, ContentStore, Decision, Engine, EngineError,
+    Owner, SpaceId,
+};
+
+use super::extent::Extent;
+use super::index::{Index, IndexRow};
+use super::store::ContentDisk;
+use super::sweep::Punching;
+use crate::{LocalEngine, LocalSettings, verify};
+
+const SPACE: SpaceId = SpaceId([5; 16]);
+
+fn owner() -> Owner {
+    Owner { space: SPACE, partition: b"p".to_vec() }
+}
+
+async fn put(engine: &LocalEngine, byte: u8, length: usize) -> Result<Content, ContentError> {
+    let mut source = BytesSource::new([Bytes::from(vec![byte; length])]);
+    engine.contents().put(&owner(), ContentSize::Exactly(length as u64), &mut source).await
+}
+
+async fn check_bytes(engine: &LocalEngine, content: &Content, byte: u8) {
+    let mut source = engine.contents().read(SPACE, content, 0..content.length).await.unwrap();
+    let mut length = 0;
+    while let Some(piece) = source.next().await.unwrap() {
+        assert!(piece.iter().all(|found| *found == byte));
+        length += piece.len() as u64;
+    }
+    assert_eq!(length, content.length);
+}
+
+fn open(folder: &std::path::Path, disk: ContentDisk) -> Arc<LocalEngine> {
+    LocalEngine::open_on(LocalSettings::new(folder), Arc::new(TestClock::new()), disk).unwrap()
+}
+
+fn index_of(engine: &LocalEngine) -> Index {
+    engine.contents().parts().put.index.clone()
+}
+
+#[tokio::test]
+async fn a_failed_sync_of_contents_stops_all_writes_until_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let fails = Arc::new(AtomicBool::new(false));
+    let sync = {
+        let fails = fails.clone();
+        move |extent: &Extent| {
+            if fails.load(Ordering::SeqCst) {
+                Err(io::Error::other("sync failed"))
+            } else {
+                extent.file.sync_data()
+            }
+        }
+    };
+    let engine = open(folder.path(), ContentDisk { sync: Arc::new(sync), punching: None });
+    engine.create_space(SPACE).await.unwrap();
+    let kept = put(&engine, 1, 5000).await.unwrap();
+    fails.store(true, Ordering::SeqCst);
+    let unsynced = put(&engine, 2, 5000).await;
+    assert!(matches!(unsynced, Err(ContentError::Unavailable { .. })), "{unsynced:?}");
+    fails.store(false, Ordering::SeqCst);
+    for length in [10, 3_000_000] {
+        let refused = put(&engine, 3, length).await;
+        assert!(matches!(refused, Err(ContentError::Unavailable { .. })), "{refused:?}");
+    }
+    let mut decide = |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: Bytes::new() }]);
+    let refused = engine.transact(SPACE, b"p", &[b"r"], &mut decide).await;
+    assert!(matches!(refused, Err(EngineError::Unavailable { .. })), "{refused:?}");
+    // Reads go on.
+    check_bytes(&engine, &kept, 1).await;
+    drop(engine);
+    let engine = open(folder.path(), ContentDisk::default());
+    check_bytes(&engine, &kept, 1).await;
+    check_bytes(&engine, &put(&engine, 4, 100).await.unwrap(), 4).await;
+}
+
+#[tokio::test]
+async fn without_holes_room_comes_back_by_moving_what_lives() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = ContentDisk { punching: Some(Punching::Missing), ..ContentDisk::default() };
+    let engine = open(folder.path(), disk);
+    // More than an extent's worth of contents, of which every eighth stays.
+    let length = 16 << 20;
+    let mut kept = Vec::new();
+    let mut dropped = Vec::new();
+    for number in 0..17u8 {
+        let content = put(&engine, number, length).await.unwrap();
+        if number % 8 == 0 { kept.push((content, number)) } else { dropped.push(content.id) }
+    }
+    let extents = |engine: &LocalEngine| engine.contents().usage().unwrap().extents;
+    assert_eq!(extents(&engine), 2);
+    let first = index_of(&engine).get(SPACE, kept[0].0.id).unwrap().unwrap();
+    engine.contents().drop_contents(SPACE, &dropped).await.unwrap();
+    while extents(&engine) > 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let moved: IndexRow = index_of(&engine).get(SPACE, kept[0].0.id).unwrap().unwrap();
+    assert!(moved.regions != first.regions && moved.sum == first.sum, "{moved:?}");
+    for (content, number) in &kept {
+        check_bytes(&engine, content, *number).await;
+    }
+    drop(engine);
+    let report = verify(folder.path()).unwrap();
+    assert!(report.is_clean() && report.contents == 3, "{report:?}");
+}
+
+#[tokio::test]
+async fn what_a_crash_left_without_an_index_row_is_given_back_and_nothing_else_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path(), ContentDisk::default());
+    let mut kept = Vec::new();
+    for number in 0..6u8 {
+        let content = put(&engine, number, 300_000).await.unwrap();
+        // As after a crash between the sync and the commit of the index row.
+        let parts = engine.contents().parts().put.clone();
+        let reserved = parts.extents.reserve(super::extents::Kind::Small, 200_000).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(
+            &reserved.extent.extent.file,
+            &[9; 200_000],
+            reserved.region.offset,
+        )
+        .unwrap();
+        reserved.keep();
+        kept.push((content, number));
+    }
+    let used = engine.contents().usage().unwrap().bytes;
+    // Neither in the run that wrote it, nor before a day has passed.
+    let mut sweeper = engine.contents().sweeper_for_test();
+    sweeper.sweep_leftovers(Duration::ZERO).unwrap();
+    assert_eq!(engine.contents().usage().unwrap().bytes, used);
+    drop((engine, sweeper));
+    let engine = open(folder.path(), ContentDisk::default());
+    let mut sweeper = engine.contents().sweeper_for_test();
+    sweeper.sweep_leftovers(crate::settings::LEFTOVERS_AGE_MIN).unwrap();
+    assert_eq!(engine.contents().usage().unwrap().bytes, used);
+    sweeper.sweep_leftovers(Duration::ZERO).unwrap();
+    let left = engine.contents().usage().unwrap().bytes;
+    assert!(left + 6 * 200_000 <= used && left >= 6 * 300_000, "{used} bytes became {left}");
+    for (content, number) in &kept {
+        check_bytes(&engine, content, *number).await;
+    }
+}

@@ -1,0 +1,199 @@
+//! Reading a content: whole pieces, each checked before it leaves, one ahead of the one that is used.
+
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tavola_engine::{
+    ByteSource, Content, ContentCursor, ContentError, ContentId, PIECE_BYTES_MAX, SourceError, SpaceId,
+};
+use tokio::task::JoinHandle;
+
+use super::extents::Extents;
+use super::index::{Index, IndexRow, Region};
+use super::readers::{ReaderGuard, Readers};
+use super::sums::{SUM_BYTES, SumTable, piece_count};
+
+const PIECE: u64 = PIECE_BYTES_MAX as u64;
+
+/// Begins a read. The first piece has been checked when this returns.
+pub(crate) async fn read(
+    index: &Index,
+    extents: &Arc<Extents>,
+    readers: &Arc<Readers>,
+    space: SpaceId,
+    content: &Content,
+    range: Range<u64>,
+) -> Result<Box<dyn ByteSource>, ContentError> {
+    assert!(range.start <= range.end && range.end <= content.length, "the range is within the content");
+    let id = content.id;
+    // Before the look into the index: what is found there stays until this is dropped.
+    let guard = readers.note(ContentCursor { space, id });
+    let row = index.get(space, id).map_err(|error| ContentError::of_rows(error, id))?;
+    let row = row.ok_or(ContentError::Missing { space, id })?;
+    if row.length != content.length {
+        return Err(ContentError::Damaged { space, id, what: "it has another length" });
+    }
+    let mut reading =
+        Reading { space, id, row, sums: SumTable::default(), extents: extents.clone(), _guard: guard };
+    let next = range.start / PIECE;
+    let end = range.end.div_ceil(PIECE);
+    if range.is_empty() {
+        return Ok(Box::new(ContentSource {
+            reading: Arc::new(reading),
+            range,
+            next: 0,
+            end: 0,
+            ahead: None,
+            first: None,
+        }));
+    }
+    let begun = tokio::task::spawn_blocking(move || {
+        let first = reading.begin(next)?;
+        Ok::<_, ContentError>((reading, first))
+    });
+    let (reading, first) = begun.await.map_err(|cause| ContentError::Failed { cause: cause.into() })??;
+    Ok(Box::new(ContentSource {
+        reading: Arc::new(reading),
+        range,
+        next,
+        end,
+        ahead: None,
+        first: Some(first),
+    }))
+}
+
+/// A content that is being read.
+struct Reading {
+    space: SpaceId,
+    id: ContentId,
+    row: IndexRow,
+    sums: SumTable,
+    extents: Arc<Extents>,
+    _guard: ReaderGuard,
+}
+
+impl Reading {
+    /// Reads the sums and one piece. A content of one piece is read with its sums at once.
+    fn begin(&mut self, number: u64) -> Result<Bytes, ContentError> {
+        let table_bytes = usize::try_from(piece_count(self.row.length) * SUM_BYTES).unwrap_or(usize::MAX);
+        if piece_count(self.row.length) == 1 {
+            let length = usize::try_from(self.row.length).expect("at most a piece");
+            let mut bytes = vec![0; length + table_bytes];
+            self.read_stored(&mut bytes, 0)?;
+            self.set_sums(bytes.split_off(length))?;
+            return self.check(number, bytes);
+        }
+        let mut table = vec![0; table_bytes];
+        self.read_stored(&mut table, self.row.length)?;
+        self.set_sums(table)?;
+        self.piece(number)
+    }
+
+    fn set_sums(&mut self, table: Vec<u8>) -> Result<(), ContentError> {
+        let table = SumTable::decode(table, self.space, self.id, self.row.sum);
+        self.sums = table.ok_or_else(|| self.damaged("the sums of its pieces are damaged"))?;
+        Ok(())
+    }
+
+    /// Reads and checks a piece.
+    fn piece(&self, number: u64) -> Result<Bytes, ContentError> {
+        let at = number * PIECE;
+        let length = usize::try_from((self.row.length - at).min(PIECE)).expect("at most a piece");
+        let mut bytes = vec![0; length];
+        self.read_stored(&mut bytes, at)?;
+        self.check(number, bytes)
+    }
+
+    fn check(&self, number: u64, bytes: Vec<u8>) -> Result<Bytes, ContentError> {
+        if !self.sums.matches(number, &bytes) {
+            return Err(self.damaged("a piece is damaged"));
+        }
+        Ok(bytes.into())
+    }
+
+    fn read_stored(&self, buffer: &mut [u8], at: u64) -> Result<(), ContentError> {
+        read_stored(&self.extents, &self.row.regions, buffer, at).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.damaged("its extent is missing"),
+            io::ErrorKind::UnexpectedEof => self.damaged("its extent is cut"),
+            _ => ContentError::Failed { cause: error.into() },
+        })
+    }
+
+    fn damaged(&self, what: &'static str) -> ContentError {
+        tracing::error!(space = %self.space, content = %self.id, what, "a content is damaged");
+        ContentError::Damaged { space: self.space, id: self.id, what }
+    }
+}
+
+/// Fills a buffer with the bytes of regions one after the other, from an offset on.
+pub(crate) fn read_stored(
+    extents: &Extents,
+    regions: &[Region],
+    mut buffer: &mut [u8],
+    mut at: u64,
+) -> io::Result<()> {
+    for region in regions {
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        if at >= region.length {
+            at -= region.length;
+            continue;
+        }
+        let here = usize::try_from(region.length - at).unwrap_or(usize::MAX).min(buffer.len());
+        let (filled, rest) = buffer.split_at_mut(here);
+        extents.file(region.extent)?.file.read_exact_at(filled, region.offset + at)?;
+        buffer = rest;
+        at = 0;
+    }
+    if buffer.is_empty() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// The bytes of a range, piece by piece.
+struct ContentSource {
+    reading: Arc<Reading>,
+    range: Range<u64>,
+    /// The piece to give next, and the one behind the last.
+    next: u64,
+    end: u64,
+    first: Option<Bytes>,
+    ahead: Option<JoinHandle<Result<Bytes, ContentError>>>,
+}
+
+impl ContentSource {
+    fn start(&self, number: u64) -> JoinHandle<Result<Bytes, ContentError>> {
+        let reading = self.reading.clone();
+        tokio::task::spawn_blocking(move || reading.piece(number))
+    }
+}
+
+#[async_trait]
+impl ByteSource for ContentSource {
+    async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
+        if self.next >= self.end {
+            return Ok(None);
+        }
+        let number = self.next;
+        let piece = match self.first.take() {
+            Some(first) => first,
+            None => {
+                let reading = self.ahead.take().unwrap_or_else(|| self.start(number));
+                let read = reading.await.map_err(|cause| SourceError::Broken(cause.into()))?;
+                read.map_err(|error| SourceError::Broken(error.into()))?
+            }
+        };
+        self.next += 1;
+        if self.next < self.end {
+            self.ahead = Some(self.start(self.next));
+        }
+        let at = number * PIECE;
+        let within =
+            |offset: u64| usize::try_from(offset.clamp(at, at + PIECE) - at).expect("within a piece");
+        let end = within(self.range.end).min(piece.len());
+        Ok(Some(piece.slice(within(self.range.start)..end)))
+    }
+}

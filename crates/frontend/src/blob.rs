@@ -1,0 +1,219 @@
+//! Route, body and decode in the words of the Blob service, and what only it has: sources of copies, and batches.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use tavola_auth::{HeadNeed, RequestHead};
+use tavola_model::{
+    Address, BatchAnswer, BatchDone, BlobCommand, BlobConditions, BlobHeaders, BlobOutcome, Command,
+    ContainerName, DateTime, ErrorCode, GetBlob, Outcome, Query, ServiceError, StorageService,
+};
+use tavola_protocol::Reply;
+use tavola_protocol::blob::{self, BatchPart, BlobRequest, BlobRoute, BodyKind};
+
+use crate::body::BodyRule;
+use crate::pipeline::{Head, Pipeline};
+
+/// What a request addresses.
+pub(crate) fn route(head: Head<'_>) -> Result<BlobRoute, ServiceError> {
+    blob::route(&head.received.method, head.address, head.query, &head.received.headers)
+}
+
+/// How its body is taken.
+pub(crate) fn body_rule(route: &BlobRoute) -> BodyRule {
+    match route.body_kind() {
+        BodyKind::None => BodyRule::Ignored,
+        BodyKind::Whole { bytes_max } => BodyRule::Whole { bytes_max },
+        BodyKind::Stream { bytes_max } => BodyRule::Stream { bytes_max },
+    }
+}
+
+/// What it needs of a token, as far as the route tells. Bodies that are read whole are small, and a stream is read when
+/// its command is permitted.
+pub(crate) fn head_need(_: &BlobRoute) -> Option<HeadNeed<'_>> {
+    None
+}
+
+/// The error for a body that could not be had.
+pub(crate) fn refuse_body(code: ErrorCode) -> ServiceError {
+    code.into()
+}
+
+/// The command that a request asks for.
+pub(crate) fn decode(
+    route: BlobRoute,
+    head: Head<'_>,
+    body: &Bytes,
+    reply: &Reply,
+) -> Result<Command, ServiceError> {
+    let request = BlobRequest {
+        version: &reply.version,
+        query: head.query,
+        headers: &head.received.headers,
+        metadata_names: &head.received.metadata_names,
+        body,
+    };
+    blob::decode(route, &request)
+}
+
+impl Pipeline {
+    /// Refuses a copy whose source the caller may not read. A source is another blob of this server: no request leaves
+    /// it. It is read as if by a request of its own, with the credentials in its address; only Copy Blob within an
+    /// account takes those of its own request.
+    pub(crate) async fn check_source(
+        &self,
+        head: Head<'_>,
+        is_owner: bool,
+        command: &BlobCommand,
+        now: DateTime,
+    ) -> Result<(), ServiceError> {
+        let Some(source) = command.source() else { return Ok(()) };
+        let is_copy = matches!(command, BlobCommand::CopyBlob(copy) if !copy.is_sync);
+        let Some((account, target)) = source.target.clone() else {
+            return Err(ErrorCode::CannotVerifyCopySource.into());
+        };
+        let query = Query::parse(&source.query).ok_or(ErrorCode::CannotVerifyCopySource)?;
+        let has_token = query.get("sig").is_some() || source.authorization.is_some();
+        if is_copy && is_owner && account == head.address.account && !has_token {
+            return Ok(());
+        }
+        let address = Address::parse(&source.host, &source.path).ok_or(ErrorCode::CannotVerifyCopySource)?;
+        let mut headers = HeaderMap::new();
+        if let Ok(host) = HeaderValue::from_str(&source.host) {
+            headers.insert(header::HOST, host);
+        }
+        headers.insert("x-ms-version", HeaderValue::from_static("2021-12-02"));
+        if let Some(Ok(token)) = source.authorization.as_deref().map(HeaderValue::from_str) {
+            headers.insert(header::AUTHORIZATION, token);
+        }
+        let request = RequestHead {
+            method: &Method::GET,
+            path: &source.path,
+            query: &query,
+            headers: &headers,
+            address: &address,
+            secure: source.is_secure,
+            peer: head.received.origin.peer,
+        };
+        let get = GetBlob {
+            target,
+            range: None,
+            range_sum: None,
+            overrides: BlobHeaders::default(),
+            conditions: BlobConditions::default(),
+        };
+        let permitted = self.permit(&request, &address, Command::Blob(BlobCommand::GetBlob(get)), now).await;
+        permitted.map(drop).map_err(|error| refuse_source(&error, has_token))
+    }
+
+    /// Permits a command that comes with a head of its own, inside of another request.
+    pub(crate) async fn permit(
+        &self,
+        request: &RequestHead<'_>,
+        address: &Address<'_>,
+        command: Command,
+        now: DateTime,
+    ) -> Result<tavola_auth::Permitted, ServiceError> {
+        let accounts = self.accounts().current();
+        let caller = tavola_auth::authenticate(&accounts, StorageService::Blob, request, now)?;
+        let policy = match caller.stored_policy() {
+            Some((resource, id)) => {
+                self.find_policy(StorageService::Blob, &address.account, resource, id).await?
+            }
+            None => None,
+        };
+        tavola_auth::authorize(&caller, policy.as_ref(), command, now)
+    }
+}
+
+impl Pipeline {
+    /// Answers the requests of a batch one by one, each with its own credentials.
+    pub(crate) async fn answer_batch(
+        &self,
+        head: Head<'_>,
+        container: Option<&ContainerName>,
+        body: &Bytes,
+        reply: &Reply,
+        now: DateTime,
+    ) -> Result<Outcome, ServiceError> {
+        let content_type =
+            head.received.headers.get(header::CONTENT_TYPE).and_then(|text| text.to_str().ok());
+        let mut answers = Vec::new();
+        for part in blob::batch_parts(content_type, body)? {
+            let client_request_id =
+                part.headers.get("x-ms-client-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+            let result = self.answer_part(head, container, &part, reply, now).await;
+            answers.push(BatchAnswer {
+                content_id: part.content_id,
+                client_request_id,
+                request_id: self.next_request_id(),
+                result,
+            });
+        }
+        Ok(Outcome::Blob(BlobOutcome::BatchAnswered(answers)))
+    }
+
+    async fn answer_part(
+        &self,
+        head: Head<'_>,
+        container: Option<&ContainerName>,
+        part: &BatchPart,
+        reply: &Reply,
+        now: DateTime,
+    ) -> Result<BatchDone, ServiceError> {
+        let host = head.received.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let address = Address::parse(host.unwrap_or_default(), &part.path).ok_or(ErrorCode::InvalidUri)?;
+        let query = Query::parse(&part.query).ok_or(ErrorCode::AuthenticationFailed)?;
+        let mut headers = part.headers.clone();
+        // What every part says is said once, by the batch.
+        for name in [HeaderName::from_static("x-ms-version"), header::HOST] {
+            if let (false, Some(value)) = (headers.contains_key(&name), head.received.headers.get(&name)) {
+                headers.insert(name, value.clone());
+            }
+        }
+        let route = blob::route(&part.method, &address, &query, &headers)?;
+        let request = BlobRequest {
+            version: &reply.version,
+            query: &query,
+            headers: &headers,
+            metadata_names: &[],
+            body: &Bytes::new(),
+        };
+        let command = blob::decode(route, &request)?;
+        let is_inside = match &command {
+            Command::Blob(command @ (BlobCommand::DeleteBlob(_) | BlobCommand::SetBlobTier(_))) => {
+                address.account == head.address.account
+                    && container.is_none_or(|container| command.container() == Some(container))
+            }
+            _ => return Err(ErrorCode::InvalidInput.into()),
+        };
+        if !is_inside {
+            return Err(ErrorCode::InvalidInput.into());
+        }
+        let request = RequestHead {
+            method: &part.method,
+            path: &part.path,
+            query: &query,
+            headers: &headers,
+            address: &address,
+            secure: head.received.origin.secure,
+            peer: head.received.origin.peer,
+        };
+        let permitted = self.permit(&request, &address, command, now).await?;
+        match self.service().execute(permitted).await? {
+            Outcome::Blob(BlobOutcome::BlobDeleted { is_permanent }) => {
+                Ok(BatchDone::Deleted { is_permanent })
+            }
+            Outcome::Blob(BlobOutcome::BlobTierSet { is_done }) => Ok(BatchDone::TierSet { is_done }),
+            _ => Err(ErrorCode::InvalidInput.into()),
+        }
+    }
+}
+
+/// What a copy is answered with whose source refuses its credentials.
+fn refuse_source(error: &ServiceError, has_token: bool) -> ServiceError {
+    match error.code {
+        ErrorCode::ServerBusy | ErrorCode::InternalError | ErrorCode::OperationTimedOut => error.clone(),
+        _ if has_token => ServiceError::with_message(ErrorCode::CopySourceForbidden, error.message.clone()),
+        _ => ErrorCode::CopySourceUnauthorized.into(),
+    }
+}

@@ -1,0 +1,273 @@
+//! Requests about single blobs that bring no content: reads, properties, leases, copies.
+
+use tavola_model::{
+    AbortCopy, BlobCommand, BlobConditions, BlobMoment, BlobPath, BlobTarget, BlockListType, CopyBlob,
+    DateTime, DeleteBlob, DeleteSnapshots, ErrorCode, GetBlob, GetBlockList, GetPageRanges, Guid, LeaseBlob,
+    PAGE_BLOB_BYTES_MAX, PAGE_BYTES, Query, RANGE_SUM_BYTES_MAX, RangeSum, SealBlob, SequenceAction,
+    ServiceError, SetBlobHeaders, SetBlobMetadata, SetBlobTags, SetBlobTier, SnapshotBlob,
+};
+
+use super::decode::{BlobRequest, lease_action};
+use super::documents::parse_tags;
+use super::headers::{
+    append_conditions, blob_conditions, blob_headers, body_sums, flag, given, invalid_header, lease_id,
+    missing_header, number, parsed, range, rehydrate_priority, source_conditions, sums, tags, tier,
+};
+use super::source::copy_source;
+use crate::parameters::{invalid_value, missing, number as query_number};
+
+/// The state of a blob that a query names.
+pub(super) fn target(path: BlobPath, query: &Query<'_>) -> Result<BlobTarget, ServiceError> {
+    let given = |name: &str| query.get(name).filter(|text| !text.is_empty());
+    let moment = match (given("snapshot"), given("versionid")) {
+        (None, None) => BlobMoment::Current,
+        (Some(text), None) => {
+            let reason = "Must be in the specific snapshot date time format.";
+            BlobMoment::Snapshot(moment(text).ok_or_else(|| invalid_value("snapshot", text, reason))?)
+        }
+        (None, Some(text)) => {
+            let reason = "Must be in the specific version id date time format.";
+            BlobMoment::Version(moment(text).ok_or_else(|| invalid_value("versionid", text, reason))?)
+        }
+        (Some(_), Some(_)) => return Err(ErrorCode::MutuallyExclusiveQueryParameters.into()),
+    };
+    Ok(BlobTarget { path, moment })
+}
+
+/// A time with seven digits of a fraction.
+fn moment(text: &str) -> Option<DateTime> {
+    DateTime::parse(text).filter(|_| text.len() == 28 && text.ends_with('Z'))
+}
+
+pub(super) fn read(
+    path: BlobPath,
+    request: &BlobRequest<'_>,
+) -> Result<(BlobTarget, BlobConditions), ServiceError> {
+    Ok((target(path, request.query)?, blob_conditions(request.headers)?))
+}
+
+pub(super) fn get_blob(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    const MD5: &str = "x-ms-range-get-content-md5";
+    const CRC64: &str = "x-ms-range-get-content-crc64";
+    let headers = request.headers;
+    let (target, conditions) = read(path, request)?;
+    let range = range(headers)?;
+    let range_sum = match (flag(headers, MD5)?, flag(headers, CRC64)?) {
+        (false, false) => None,
+        (true, false) => Some((RangeSum::Md5, MD5)),
+        (false, true) => Some((RangeSum::Crc64, CRC64)),
+        (true, true) => return Err(ErrorCode::BothCrc64AndMd5HeaderPresent.into()),
+    };
+    if let Some((_, name)) = range_sum {
+        let range = range.ok_or_else(|| invalid_header(name, "true"))?;
+        if range.length().is_some_and(|length| length > RANGE_SUM_BYTES_MAX) {
+            return Err(ServiceError::out_of_range());
+        }
+    }
+    let range_sum = range_sum.map(|(sum, _)| sum);
+    let overrides = overrides(request.query);
+    Ok(BlobCommand::GetBlob(GetBlob { target, range, range_sum, overrides, conditions }))
+}
+
+/// The headers that a service SAS sets in the answer; they are among what it signs.
+fn overrides(query: &Query<'_>) -> tavola_model::BlobHeaders {
+    if query.get("sr").is_none() || query.get("sig").is_none() {
+        return tavola_model::BlobHeaders::default();
+    }
+    let named = |name: &str| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    tavola_model::BlobHeaders {
+        content_type: named("rsct"),
+        content_encoding: named("rsce"),
+        content_language: named("rscl"),
+        cache_control: named("rscc"),
+        content_disposition: named("rscd"),
+        content_md5: None,
+    }
+}
+
+pub(super) fn set_properties(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    const LENGTH: &str = "x-ms-blob-content-length";
+    let headers = request.headers;
+    let length = number::<u64>(headers, LENGTH)?;
+    if let Some(length) = length.filter(|length| !is_page_length(*length)) {
+        return Err(invalid_header(LENGTH, &length.to_string()));
+    }
+    let sequence = sequence_action(request)?;
+    let given = blob_headers(headers)?;
+    let is_about_pages = length.is_some() || sequence.is_some();
+    let leaves_headers = is_about_pages && given == tavola_model::BlobHeaders::default();
+    Ok(BlobCommand::SetBlobProperties(SetBlobHeaders {
+        blob,
+        headers: (!leaves_headers).then_some(given),
+        length,
+        sequence,
+        conditions: blob_conditions(headers)?,
+    }))
+}
+
+/// Whether a page blob can have this length.
+pub(super) fn is_page_length(length: u64) -> bool {
+    length.is_multiple_of(PAGE_BYTES) && length <= PAGE_BLOB_BYTES_MAX
+}
+
+fn sequence_action(request: &BlobRequest<'_>) -> Result<Option<SequenceAction>, ServiceError> {
+    const ACTION: &str = "x-ms-sequence-number-action";
+    const NUMBER: &str = "x-ms-blob-sequence-number";
+    let headers = request.headers;
+    let Some(action) = given(headers, ACTION) else { return Ok(None) };
+    let value = number::<u64>(headers, NUMBER)?;
+    let required = || value.ok_or_else(|| missing_header(NUMBER));
+    match action.to_ascii_lowercase().as_str() {
+        "max" => Ok(Some(SequenceAction::Max(required()?))),
+        "update" => Ok(Some(SequenceAction::Update(required()?))),
+        "increment" if value.is_none() => Ok(Some(SequenceAction::Increment)),
+        "increment" => Err(invalid_header(NUMBER, &value.unwrap_or_default().to_string())),
+        _ => Err(invalid_header(ACTION, action)),
+    }
+}
+
+pub(super) fn set_metadata(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    let (metadata, conditions) = (request.metadata()?, blob_conditions(request.headers)?);
+    Ok(BlobCommand::SetBlobMetadata(SetBlobMetadata { blob, metadata, conditions }))
+}
+
+pub(super) fn set_tags(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    let (target, conditions) = read(path, request)?;
+    let (tags, sums) = (parse_tags(request.body)?, body_sums(request.headers)?);
+    Ok(BlobCommand::SetBlobTags(SetBlobTags { target, tags, sums, conditions }))
+}
+
+pub(super) fn lease(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    let action = lease_action(request.headers)?;
+    let conditions = BlobConditions { lease: None, ..blob_conditions(request.headers)? };
+    Ok(BlobCommand::LeaseBlob(LeaseBlob { blob, action, conditions }))
+}
+
+pub(super) fn snapshot(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    if let Some(text) = request.query.get("snapshot") {
+        return Err(invalid_value("snapshot", text, ""));
+    }
+    let (metadata, conditions) = (request.metadata()?, blob_conditions(request.headers)?);
+    Ok(BlobCommand::SnapshotBlob(SnapshotBlob { blob, metadata, conditions }))
+}
+
+pub(super) fn delete(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    let (target, conditions) = read(path, request)?;
+    let snapshots = parsed(request.headers, "x-ms-delete-snapshots", |text| match text {
+        _ if text.eq_ignore_ascii_case("include") => Some(DeleteSnapshots::Include),
+        _ if text.eq_ignore_ascii_case("only") => Some(DeleteSnapshots::Only),
+        _ => None,
+    })?;
+    if snapshots.is_some() && target.moment != BlobMoment::Current {
+        let (name, reason) = match target.moment {
+            BlobMoment::Snapshot(_) => (
+                "snapshot",
+                "This operation is only allowed on the root blob. Snapshot should not be provided.",
+            ),
+            BlobMoment::Version(_) | BlobMoment::Current => (
+                "versionid",
+                "This operation is only allowed on the root blob. Version id should not be provided.",
+            ),
+        };
+        return Err(invalid_value(name, request.query.get(name).unwrap_or_default(), reason));
+    }
+    let is_permanent = match request.query.get("deletetype") {
+        None | Some("") => false,
+        Some(text) if text.eq_ignore_ascii_case("permanent") => true,
+        Some(other) => return Err(invalid_value("deletetype", other, "")),
+    };
+    let snapshots = snapshots.unwrap_or_default();
+    Ok(BlobCommand::DeleteBlob(DeleteBlob { target, snapshots, is_permanent, conditions }))
+}
+
+/// `x-ms-copy-source-tag-option`.
+pub(super) fn copies_tags(request: &BlobRequest<'_>) -> Result<bool, ServiceError> {
+    let option = parsed(request.headers, "x-ms-copy-source-tag-option", |text| match text {
+        _ if text.eq_ignore_ascii_case("copy") => Some(true),
+        _ if text.eq_ignore_ascii_case("replace") => Some(false),
+        _ => None,
+    })?;
+    Ok(option.unwrap_or(false))
+}
+
+pub(super) fn copy(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    let headers = request.headers;
+    Ok(BlobCommand::CopyBlob(Box::new(CopyBlob {
+        blob,
+        source: copy_source(headers)?,
+        is_sync: flag(headers, "x-ms-requires-sync")?,
+        metadata: request.metadata()?,
+        tags: tags(headers)?,
+        copies_tags: copies_tags(request)?,
+        tier: tier(headers)?,
+        rehydrate: rehydrate_priority(headers)?,
+        seals: given(headers, "x-ms-seal-blob").map(|_| flag(headers, "x-ms-seal-blob")).transpose()?,
+        source_md5: sums(headers, "x-ms-source-content-md5", "x-ms-source-content-crc64")?.md5,
+        source_conditions: source_conditions(headers)?,
+        source_lease: lease_id(headers, "x-ms-source-lease-id")?,
+        conditions: blob_conditions(headers)?,
+    })))
+}
+
+pub(super) fn abort_copy(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    const ACTION: &str = "x-ms-copy-action";
+    let text = request.query.get("copyid").ok_or_else(|| missing("copyid"))?;
+    let reason = "copyid needs to be valid Guid.";
+    let copy = Guid::parse(text).ok_or_else(|| invalid_value("copyid", text, reason))?;
+    match given(request.headers, ACTION) {
+        None => return Err(missing_header(ACTION)),
+        Some(action) if action.eq_ignore_ascii_case("abort") => {}
+        Some(other) => return Err(invalid_header(ACTION, other)),
+    }
+    Ok(BlobCommand::AbortCopyBlob(AbortCopy {
+        blob,
+        copy,
+        lease: lease_id(request.headers, "x-ms-lease-id")?,
+    }))
+}
+
+pub(super) fn set_tier(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    let (target, conditions) = read(path, request)?;
+    let tier = tier(request.headers)?.ok_or_else(|| missing_header("x-ms-access-tier"))?;
+    let rehydrate = rehydrate_priority(request.headers)?;
+    Ok(BlobCommand::SetBlobTier(SetBlobTier { target, tier, rehydrate, conditions }))
+}
+
+pub(super) fn get_block_list(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    let (target, conditions) = read(path, request)?;
+    let which = match request.query.get("blocklisttype").unwrap_or_default() {
+        text if text.eq_ignore_ascii_case("uncommitted") => BlockListType::Uncommitted,
+        text if text.eq_ignore_ascii_case("all") => BlockListType::All,
+        text if text.is_empty() || text.eq_ignore_ascii_case("committed") => BlockListType::Committed,
+        other => return Err(invalid_value("blocklisttype", other, "")),
+    };
+    Ok(BlobCommand::GetBlockList(GetBlockList { target, which, conditions }))
+}
+
+pub(super) fn seal(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    let (append, conditions) = (append_conditions(request.headers)?, blob_conditions(request.headers)?);
+    Ok(BlobCommand::SealBlob(SealBlob { blob, append, conditions }))
+}
+
+pub(super) fn get_page_ranges(
+    path: BlobPath,
+    request: &BlobRequest<'_>,
+) -> Result<BlobCommand, ServiceError> {
+    let (target, conditions) = read(path, request)?;
+    let query = request.query;
+    let since = query.get("prevsnapshot").filter(|text| !text.is_empty());
+    let reason = "Must be in the specific snapshot date time format.";
+    let since = since
+        .map(|text| moment(text).ok_or_else(|| invalid_value("prevsnapshot", text, reason)))
+        .transpose()?;
+    let from = query.get("marker").filter(|text| !text.is_empty());
+    let from = from.map(|text| text.parse().map_err(|_| ServiceError::out_of_range())).transpose()?;
+    Ok(BlobCommand::GetPageRanges(GetPageRanges {
+        target,
+        range: range(request.headers)?,
+        since: since.map(BlobMoment::Snapshot),
+        from,
+        max: query_number(query, "maxresults", 1, u32::MAX)?,
+        conditions,
+    }))
+}

@@ -1,0 +1,310 @@
+//! Headers of requests to the blob service, each checked where it is read.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use tavola_model::{
+    AccessTier, AppendConditions, BlobConditions, BlobHeaders, BlobTags, ByteRange, ContainerConditions,
+    Crc64, DateTime, ErrorCode, EtagMatch, Guid, LeaseId, Md5, Query, RehydratePriority, SequenceConditions,
+    ServiceError, SourceConditions, TransferSums, VersionConditions,
+};
+
+use super::tag_filter::parse_tag_filter;
+use crate::reply::text;
+
+/// What a blob is told to be if nobody says.
+pub(super) const CONTENT_TYPE_DEFAULT: &str = "application/octet-stream";
+
+/// The value of a header, if it is given and not empty.
+pub(super) fn given<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    text(headers, name).map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// `InvalidHeaderValue` for this header.
+pub(super) fn invalid_header(name: &'static str, value: &str) -> ServiceError {
+    ServiceError::new(ErrorCode::InvalidHeaderValue)
+        .with_detail("HeaderName", name)
+        .with_detail("HeaderValue", value)
+}
+
+/// `MissingRequiredHeader` for this header.
+pub(super) fn missing_header(name: &'static str) -> ServiceError {
+    ServiceError::new(ErrorCode::MissingRequiredHeader).with_detail("HeaderName", name)
+}
+
+/// A value that `parse` understands, if the header is given.
+pub(super) fn parsed<T>(
+    headers: &HeaderMap,
+    name: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, ServiceError> {
+    let Some(value) = given(headers, name) else { return Ok(None) };
+    parse(value).map(Some).ok_or_else(|| invalid_header(name, value))
+}
+
+/// A number, if the header is given.
+pub(super) fn number<T: std::str::FromStr>(
+    headers: &HeaderMap,
+    name: &'static str,
+) -> Result<Option<T>, ServiceError> {
+    parsed(headers, name, |text| text.parse().ok())
+}
+
+/// `true` or `false`; false if the header is not given.
+pub(super) fn flag(headers: &HeaderMap, name: &'static str) -> Result<bool, ServiceError> {
+    let flag = parsed(headers, name, |text| match text {
+        _ if text.eq_ignore_ascii_case("true") => Some(true),
+        _ if text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    })?;
+    Ok(flag.unwrap_or(false))
+}
+
+/// `x-ms-lease-id` or the like.
+pub(super) fn lease_id(headers: &HeaderMap, name: &'static str) -> Result<Option<LeaseId>, ServiceError> {
+    parsed(headers, name, |text| Guid::parse(text).map(LeaseId))
+}
+
+/// The conditions on versions and times under these names.
+fn version_conditions(
+    headers: &HeaderMap,
+    [matches, none_match, modified, unmodified]: [&'static str; 4],
+) -> Result<VersionConditions, ServiceError> {
+    Ok(VersionConditions {
+        if_match: given(headers, matches).map(EtagMatch::parse),
+        if_none_match: given(headers, none_match).map(EtagMatch::parse),
+        if_modified_since: parsed(headers, modified, DateTime::parse_rfc1123)?,
+        if_unmodified_since: parsed(headers, unmodified, DateTime::parse_rfc1123)?,
+    })
+}
+
+/// `If-Match` and its kind.
+pub(super) fn conditions_on_version(headers: &HeaderMap) -> Result<VersionConditions, ServiceError> {
+    let names = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
+    version_conditions(headers, names)
+}
+
+/// The conditions on a blob.
+pub(super) fn blob_conditions(headers: &HeaderMap) -> Result<BlobConditions, ServiceError> {
+    Ok(BlobConditions {
+        version: conditions_on_version(headers)?,
+        if_tags: given(headers, "x-ms-if-tags").map(parse_tag_filter).transpose()?,
+        lease: lease_id(headers, "x-ms-lease-id")?,
+    })
+}
+
+/// The conditions on a container.
+pub(super) fn container_conditions(headers: &HeaderMap) -> Result<ContainerConditions, ServiceError> {
+    Ok(ContainerConditions {
+        version: conditions_on_version(headers)?,
+        lease: lease_id(headers, "x-ms-lease-id")?,
+    })
+}
+
+/// The conditions on the source of a copy.
+pub(super) fn source_conditions(headers: &HeaderMap) -> Result<SourceConditions, ServiceError> {
+    let names = [
+        "x-ms-source-if-match",
+        "x-ms-source-if-none-match",
+        "x-ms-source-if-modified-since",
+        "x-ms-source-if-unmodified-since",
+    ];
+    Ok(SourceConditions {
+        version: version_conditions(headers, names)?,
+        if_tags: given(headers, "x-ms-source-if-tags").map(parse_tag_filter).transpose()?,
+    })
+}
+
+/// The conditions of Append Block.
+pub(super) fn append_conditions(headers: &HeaderMap) -> Result<AppendConditions, ServiceError> {
+    Ok(AppendConditions {
+        position: number(headers, "x-ms-blob-condition-appendpos")?,
+        length_max: number(headers, "x-ms-blob-condition-maxsize")?,
+    })
+}
+
+/// The conditions of Put Page.
+pub(super) fn sequence_conditions(headers: &HeaderMap) -> Result<SequenceConditions, ServiceError> {
+    Ok(SequenceConditions {
+        less_or_equal: number(headers, "x-ms-if-sequence-number-le")?,
+        less: number(headers, "x-ms-if-sequence-number-lt")?,
+        equal: number(headers, "x-ms-if-sequence-number-eq")?,
+    })
+}
+
+/// The sums of a body or of a source, under these names.
+pub(super) fn sums(
+    headers: &HeaderMap,
+    md5_name: &'static str,
+    crc64_name: &'static str,
+) -> Result<TransferSums, ServiceError> {
+    Ok(TransferSums { md5: md5(headers, md5_name)?, crc64: crc64(headers, crc64_name)?, tells_md5: false })
+}
+
+/// The sums of the body of a request.
+pub(super) fn body_sums(headers: &HeaderMap) -> Result<TransferSums, ServiceError> {
+    sums(headers, "content-md5", "x-ms-content-crc64")
+}
+
+fn md5(headers: &HeaderMap, name: &'static str) -> Result<Option<Md5>, ServiceError> {
+    let Some(value) = given(headers, name) else { return Ok(None) };
+    let bytes = STANDARD.decode(value).ok().and_then(|bytes| bytes.try_into().ok());
+    bytes.map(Some).ok_or_else(|| ErrorCode::InvalidMd5.into())
+}
+
+fn crc64(headers: &HeaderMap, name: &'static str) -> Result<Option<Crc64>, ServiceError> {
+    let Some(value) = given(headers, name) else { return Ok(None) };
+    let bytes = STANDARD.decode(value).ok().and_then(|bytes| bytes.try_into().ok());
+    bytes.map(|bytes| Some(Crc64::from_le_bytes(bytes))).ok_or_else(|| ErrorCode::InvalidCrc64.into())
+}
+
+/// The text of an MD5 sum.
+pub(super) fn write_md5(md5: Md5) -> String {
+    STANDARD.encode(md5)
+}
+
+/// The text of a CRC64 sum.
+pub(super) fn write_crc64(crc64: Crc64) -> String {
+    STANDARD.encode(crc64.to_le_bytes())
+}
+
+/// The headers that a blob is to keep, by their own names alone.
+pub(super) fn blob_headers(headers: &HeaderMap) -> Result<BlobHeaders, ServiceError> {
+    let named = |name: &str| given(headers, name).map(str::to_owned);
+    Ok(BlobHeaders {
+        content_type: named("x-ms-blob-content-type"),
+        content_encoding: named("x-ms-blob-content-encoding"),
+        content_language: named("x-ms-blob-content-language"),
+        cache_control: named("x-ms-blob-cache-control"),
+        content_disposition: named("x-ms-blob-content-disposition"),
+        content_md5: md5(headers, "x-ms-blob-content-md5")?,
+    })
+}
+
+/// The headers that a blob is to keep whose content is the body: those of the body stand in for what is not named.
+pub(super) fn uploaded_headers(headers: &HeaderMap) -> Result<BlobHeaders, ServiceError> {
+    let own = blob_headers(headers)?;
+    let or = |own: Option<String>, name: &str| own.or_else(|| given(headers, name).map(str::to_owned));
+    let content_type = or(own.content_type, "content-type");
+    Ok(BlobHeaders {
+        content_type: content_type.or_else(|| Some(CONTENT_TYPE_DEFAULT.to_owned())),
+        content_encoding: or(own.content_encoding, "content-encoding"),
+        content_language: or(own.content_language, "content-language"),
+        cache_control: or(own.cache_control, "cache-control"),
+        ..own
+    })
+}
+
+/// `x-ms-tags`: names and values as in a query.
+pub(super) fn tags(headers: &HeaderMap) -> Result<BlobTags, ServiceError> {
+    let Some(value) = given(headers, "x-ms-tags") else { return Ok(BlobTags::default()) };
+    let query = Query::parse(value).ok_or(ErrorCode::InvalidTag)?;
+    BlobTags::parse(query.iter().map(|(name, value)| (name.to_owned(), value.to_owned())))
+}
+
+/// `x-ms-access-tier`.
+pub(super) fn tier(headers: &HeaderMap) -> Result<Option<AccessTier>, ServiceError> {
+    parsed(headers, "x-ms-access-tier", AccessTier::parse)
+}
+
+/// `x-ms-rehydrate-priority`.
+pub(super) fn rehydrate_priority(headers: &HeaderMap) -> Result<RehydratePriority, ServiceError> {
+    let priority = parsed(headers, "x-ms-rehydrate-priority", |text| match text {
+        _ if text.eq_ignore_ascii_case("standard") => Some(RehydratePriority::Standard),
+        _ if text.eq_ignore_ascii_case("high") => Some(RehydratePriority::High),
+        _ => None,
+    })?;
+    Ok(priority.unwrap_or_default())
+}
+
+/// `x-ms-range`, or `Range` if that is not given. One range only; a `Range` of another form is ignored, as HTTP says.
+pub(super) fn range(headers: &HeaderMap) -> Result<Option<ByteRange>, ServiceError> {
+    match parsed(headers, "x-ms-range", parse_range)? {
+        Some(range) => Ok(Some(range)),
+        None => Ok(given(headers, "range").and_then(parse_range)),
+    }
+}
+
+/// `bytes=5-` or `bytes=5-9`.
+pub(super) fn parse_range(text: &str) -> Option<ByteRange> {
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let first = first.trim().parse().ok()?;
+    let last = match last.trim() {
+        "" => None,
+        last => Some(last.parse().ok()?),
+    };
+    last.is_none_or(|last| last >= first).then_some(ByteRange { first, last })
+}
+
+/// Refuses what this server does not do though the answer would look as if it did: a client that sends a key of its
+/// own, or asks for content that cannot be deleted, must not believe that it was heard.
+pub(super) fn refuse_unsupported(headers: &HeaderMap) -> Result<(), ServiceError> {
+    const UNSUPPORTED: [&str; 7] = [
+        "x-ms-encryption-key",
+        "x-ms-encryption-scope",
+        "x-ms-source-encryption-key",
+        "x-ms-immutability-policy-until-date",
+        "x-ms-immutability-policy-mode",
+        "x-ms-legal-hold",
+        "x-ms-structured-body",
+    ];
+    match UNSUPPORTED.into_iter().find(|name| given(headers, name).is_some()) {
+        Some(name) => Err(ServiceError::new(ErrorCode::UnsupportedHeader).with_detail("HeaderName", name)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn ranges_have_a_start_and_perhaps_an_end() {
+        let check = |text: &str, expected: Option<(u64, Option<u64>)>| {
+            assert_eq!(parse_range(text).map(|range| (range.first, range.last)), expected, "{text}");
+        };
+        check("bytes=0-0", Some((0, Some(0))));
+        check("bytes=5-", Some((5, None)));
+        for text in ["", "bytes=", "bytes=-5", "bytes=5-4", "bytes=1-2,4-5", "items=0-1", "bytes=a-b"] {
+            check(text, None);
+        }
+        let both = headers(&[("range", "bytes=1-2"), ("x-ms-range", "bytes=3-4")]);
+        assert_eq!(range(&both).unwrap(), Some(ByteRange { first: 3, last: Some(4) }));
+        assert_eq!(range(&headers(&[("range", "bytes=-5")])).unwrap(), None);
+        let error = range(&headers(&[("x-ms-range", "bytes=-5")])).unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidHeaderValue);
+    }
+
+    #[test]
+    fn sums_are_base64_of_their_length() {
+        let good =
+            headers(&[("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg=="), ("x-ms-content-crc64", "AQAAAAAAAAA=")]);
+        let sums = body_sums(&good).unwrap();
+        assert_eq!(sums.crc64, Some(1));
+        assert_eq!(sums.md5.map(write_md5).as_deref(), Some("1B2M2Y8AsgTpgAmY7PhCfg=="));
+        assert_eq!(write_crc64(1), "AQAAAAAAAAA=");
+        let code = |pairs| body_sums(&headers(pairs)).unwrap_err().code;
+        assert_eq!(code(&[("content-md5", "AQAAAAAAAAA=")]), ErrorCode::InvalidMd5);
+        assert_eq!(code(&[("x-ms-content-crc64", "no base64")]), ErrorCode::InvalidCrc64);
+    }
+
+    #[test]
+    fn the_headers_of_an_upload_stand_in_for_those_of_the_blob() {
+        let kept = uploaded_headers(&headers(&[
+            ("content-type", "text/plain"),
+            ("content-language", "en"),
+            ("x-ms-blob-content-language", "de"),
+        ]));
+        let kept = kept.unwrap();
+        assert_eq!(kept.content_type.as_deref(), Some("text/plain"));
+        assert_eq!(kept.content_language.as_deref(), Some("de"));
+        let none = uploaded_headers(&headers(&[])).unwrap();
+        assert_eq!(none.content_type.as_deref(), Some(CONTENT_TYPE_DEFAULT));
+        let error = refuse_unsupported(&headers(&[("x-ms-encryption-key", "k")])).unwrap_err();
+        assert_eq!(error.code, ErrorCode::UnsupportedHeader);
+    }
+}

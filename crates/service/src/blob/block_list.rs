@@ -1,0 +1,67 @@
+//! Which pieces a block list means.
+
+use std::collections::HashMap;
+
+use tavola_model::{BlockId, BlockPlace, ErrorCode};
+
+use super::pieces::{Data, Piece};
+
+/// The pieces that a list of blocks means, in its order. A block id may stand in it more than once.
+pub(crate) fn resolve(
+    list: &[(BlockPlace, BlockId)],
+    committed: &[Piece],
+    staged: &HashMap<BlockId, Data>,
+) -> Result<Vec<Piece>, ErrorCode> {
+    let committed: HashMap<&BlockId, &Data> =
+        committed.iter().filter_map(|piece| piece.block.as_ref().map(|block| (block, &piece.data))).collect();
+    list.iter()
+        .map(|(place, id)| {
+            let data = match place {
+                BlockPlace::Committed => committed.get(id).copied(),
+                BlockPlace::Uncommitted => staged.get(id),
+                BlockPlace::Latest => staged.get(id).or_else(|| committed.get(id).copied()),
+            };
+            let data = data.ok_or(ErrorCode::InvalidBlockList)?;
+            Ok(Piece { block: Some(id.clone()), data: data.clone() })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn id(text: &str) -> BlockId {
+        BlockId::from_bytes(text.as_bytes()).unwrap()
+    }
+
+    fn data(text: &'static str) -> Data {
+        Data::Inline(Bytes::from_static(text.as_bytes()))
+    }
+
+    fn check(list: &[(BlockPlace, &str)], expected: &str) {
+        let committed = ["a", "b"].map(|name| Piece { block: Some(id(name)), data: data("old") });
+        let staged = HashMap::from([(id("b"), data("new")), (id("c"), data("new"))]);
+        let list: Vec<(BlockPlace, BlockId)> = list.iter().map(|(place, name)| (*place, id(name))).collect();
+        let shown = match resolve(&list, &committed, &staged) {
+            Ok(pieces) => pieces
+                .iter()
+                .map(|piece| if piece.data == data("old") { "old " } else { "new " })
+                .collect::<String>(),
+            Err(code) => code.as_str().to_owned(),
+        };
+        assert_eq!(shown, expected, "{list:?}");
+    }
+
+    #[test]
+    fn a_block_is_looked_for_where_the_list_says() {
+        use BlockPlace::{Committed, Latest, Uncommitted};
+        check(&[(Latest, "a"), (Latest, "b"), (Latest, "c")], "old new new ");
+        check(&[(Committed, "b"), (Uncommitted, "b"), (Committed, "b")], "old new old ");
+        check(&[], "");
+        for missing in [(Committed, "c"), (Uncommitted, "a"), (Latest, "d")] {
+            check(&[(Latest, "a"), missing], "InvalidBlockList");
+        }
+    }
+}

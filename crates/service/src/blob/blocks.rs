@@ -1,0 +1,277 @@
+//! Blocks: put, committed as a list, listed.
+//!
+//! A block that is not committed belongs to the stage. Committing moves references, never bytes, and begins a new
+//! generation of the stage: one small transaction however many blocks there are. The old generation is invisible from
+//! that moment on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tavola_engine::{ByteSource, BytesSource, Change, ContentSize};
+use tavola_model::{
+    AccountName, BLOCK_BYTES_MAX, BlobConditions, BlobKind, BlobType, BlobWritten, BlockId, BlockList,
+    BlockListType, BlockPlace, BlockWritten, Changed, DateTime, ErrorCode, GetBlockList, LeaseId,
+    ListedBlock, PutBlock, PutBlockList, UNCOMMITTED_BLOCKS_MAX,
+};
+
+use super::Blobs;
+use super::block_list::resolve;
+use super::change::{Place, record_in};
+use super::conditions::{Unmet, check_write};
+use super::pieces::{Data, Piece, encode_pieces};
+use super::put::{ATTEMPTS_MAX, Basis, Replacement, settle};
+use super::receive::Unnamed;
+use super::record::{Body, Record};
+use super::rows::{
+    RECORD_ROW, STAGE_ROW, STAGED, Stage, damaged, decode_data, encode_data, generation_prefix, pieces_row,
+    split_row, staged_row,
+};
+use super::sums::Sums;
+use crate::catalog::to_its_end;
+use crate::failure::Failure;
+
+/// Pieces in one row.
+const PIECES_A_ROW_MAX: usize = 1000;
+
+impl Blobs {
+    pub async fn put_block(
+        self: &Arc<Self>,
+        account: &AccountName,
+        put: PutBlock,
+        upload: Option<&mut dyn ByteSource>,
+    ) -> Result<BlockWritten, Failure> {
+        let place = self.place(account, &put.blob).await?;
+        self.check_block(&place, put.lease).await?;
+        let size = put.length.map_or(ContentSize::UpTo(BLOCK_BYTES_MAX), ContentSize::Exactly);
+        let mut empty = BytesSource::default();
+        let upload = upload.unwrap_or(&mut empty);
+        let (unnamed, sums) = self.receive(&place, upload, size, &put.sums, put.sums.tells_md5).await?;
+        self.stage_block(place, put.id, put.lease, unnamed).await?;
+        Ok(sums.told(&put.sums))
+    }
+
+    /// Refuses a block before its bytes are taken.
+    pub async fn check_block(&self, place: &Place, lease: Option<LeaseId>) -> Result<(), Failure> {
+        let conditions = BlobConditions { lease, ..BlobConditions::default() };
+        let record = self.check_before(place, &conditions, Unmet::of_write).await?;
+        Ok(must_be_block(record.as_ref())?)
+    }
+
+    /// Makes bytes an uncommitted block.
+    pub async fn stage_block(
+        self: &Arc<Self>,
+        place: Place,
+        id: BlockId,
+        lease: Option<LeaseId>,
+        unnamed: Unnamed,
+    ) -> Result<(), Failure> {
+        let blobs = self.clone();
+        to_its_end(async move {
+            let done = blobs.stage_data(&place, &id, lease, unnamed.data()).await;
+            settle([unnamed], &done);
+            if let Some(overwritten) = done?.as_ref().and_then(Data::content)
+                && let Err(error) = blobs.drop_contents(place.space, &[overwritten]).await
+            {
+                tracing::debug!(%error, "an overwritten block is left to the walker");
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Gives the block of that id that was there before.
+    async fn stage_data(
+        &self,
+        place: &Place,
+        id: &BlockId,
+        lease: Option<LeaseId>,
+        data: Data,
+    ) -> Result<Option<Data>, Failure> {
+        let conditions = BlobConditions { lease, ..BlobConditions::default() };
+        for _ in 0..ATTEMPTS_MAX {
+            let generation = match self.stage(place).await? {
+                Some((stage, _)) => stage.generation,
+                None => self.fresh_generation(),
+            };
+            let staged = staged_row(generation, id);
+            let done = self
+                .transact(place, &[RECORD_ROW, STAGE_ROW, &staged], |now, rows| {
+                    let record = record_in(place, &rows[0])?;
+                    must_be_block(record.as_ref())?;
+                    check_write(&conditions, record.as_ref(), now, Unmet::of_write)?;
+                    let id_length = u8::try_from(id.as_bytes().len()).expect("an id is short");
+                    let stage = match &rows[1] {
+                        None => Stage { generation, count: 0, id_length, put: now },
+                        Some(row) => Stage::decode(&row.body).ok_or_else(|| damaged(place.space))?,
+                    };
+                    if stage.generation != generation {
+                        return Ok((Vec::new(), None));
+                    }
+                    if stage.id_length != id_length {
+                        return Err(ErrorCode::InvalidBlobOrBlock.into());
+                    }
+                    let old = rows[2]
+                        .as_ref()
+                        .map(|row| decode_data(&row.body))
+                        .map(|data| data.ok_or_else(|| damaged(place.space)));
+                    let old = old.transpose()?;
+                    let count = stage.count + u64::from(old.is_none());
+                    if count > UNCOMMITTED_BLOCKS_MAX {
+                        return Err(ErrorCode::BlockCountExceedsLimit.into());
+                    }
+                    let stage = Stage { count, put: now, ..stage };
+                    let changes = vec![
+                        Change::Put { index: 1, body: stage.encode().into() },
+                        Change::Put { index: 2, body: encode_data(&data).into() },
+                    ];
+                    Ok((changes, Some(old)))
+                })
+                .await?;
+            if let Some(old) = done {
+                return Ok(old);
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    pub async fn put_block_list(
+        self: &Arc<Self>,
+        account: &AccountName,
+        put: PutBlockList,
+    ) -> Result<BlobWritten, Failure> {
+        let place = self.place(account, &put.blob).await?;
+        let sums = Sums::of(&put.text, put.sums.md5.is_some());
+        sums.check(&put.sums)?;
+        let blobs = self.clone();
+        to_its_end(async move {
+            let tags = put.new.tags.clone();
+            blobs.index_tags(&place, &tags).await?;
+            for _ in 0..ATTEMPTS_MAX {
+                let (replacement, further, basis) = blobs.plan_commit(&place, &put).await?;
+                let done = blobs.replace_rows(&place, &replacement, &further, Some(&basis)).await?;
+                let Some((superseded, replaced)) = done else { continue };
+                blobs.index_tags(&place, &tags).await?;
+                if let Some(superseded) = superseded {
+                    blobs.clean_up(place, superseded, &tags);
+                }
+                return Ok(BlobWritten {
+                    changed: Changed(replaced.changed),
+                    md5: sums.md5,
+                    crc64: Some(sums.crc64),
+                    version: replaced.version,
+                });
+            }
+            Err(ErrorCode::ServerBusy.into())
+        })
+        .await
+    }
+
+    /// What a block list makes of a blob as it is now.
+    async fn plan_commit(
+        &self,
+        place: &Place,
+        put: &PutBlockList,
+    ) -> Result<(Replacement, Vec<(Vec<u8>, Bytes)>, Basis), Failure> {
+        let record = self.check_before(place, &put.conditions, Unmet::of_write).await?;
+        must_be_block(record.as_ref())?;
+        let (staged, stage) = self.staged(place).await?;
+        let uses_committed = put.blocks.iter().any(|(block, _)| *block != BlockPlace::Uncommitted);
+        let committed = match &record {
+            Some(record) if uses_committed => self.pieces(place, &record.body).await?,
+            _ => Vec::new(),
+        };
+        let pieces = resolve(&put.blocks, &committed, &staged)?;
+        let (body, further) = self.plan_pieces(&pieces);
+        let replacement = Replacement {
+            kind: BlobKind::Block,
+            body,
+            new: put.new.clone(),
+            copy: None,
+            conditions: put.conditions.clone(),
+            answer: Unmet::of_write,
+        };
+        Ok((replacement, further, Basis { changed: record.map(|record| record.changed), stage }))
+    }
+
+    /// A body of these pieces, and the rows it needs.
+    pub fn plan_pieces(&self, pieces: &[Piece]) -> (Body, Vec<(Vec<u8>, Bytes)>) {
+        let generation = self.fresh_generation();
+        let number = |count: usize| u32::try_from(count).expect("a list of blocks is bounded");
+        let further: Vec<(Vec<u8>, Bytes)> = pieces
+            .chunks(PIECES_A_ROW_MAX)
+            .enumerate()
+            .map(|(at, pieces)| (pieces_row(generation, number(at)), encode_pieces(pieces).into()))
+            .collect();
+        let length = pieces.iter().map(|piece| piece.data.length()).sum();
+        let body =
+            Body::Pieces { generation, rows: number(further.len()), count: number(pieces.len()), length };
+        (body, further)
+    }
+
+    pub async fn get_block_list(
+        &self,
+        account: &AccountName,
+        get: GetBlockList,
+    ) -> Result<BlockList, Failure> {
+        let place = self.place(account, &get.target.path).await?;
+        let state = match self.read_state(&place, &get.target, &get.conditions).await {
+            Ok((record, _)) => Some(record),
+            Err(Failure::Refused(error)) if error.code == ErrorCode::BlobNotFound => None,
+            Err(error) => return Err(error),
+        };
+        must_be_block(state.as_ref())?;
+        let (staged, stage) = match get.target.moment {
+            tavola_model::BlobMoment::Current => self.staged(&place).await?,
+            _ => (HashMap::new(), None),
+        };
+        if state.is_none() && stage.is_none() {
+            return Err(ErrorCode::BlobNotFound.into());
+        }
+        let committed = match &state {
+            Some(record) => self.pieces(&place, &record.body).await?,
+            None => Vec::new(),
+        };
+        let committed = committed
+            .into_iter()
+            .filter_map(|piece| Some(ListedBlock { id: piece.block?, length: piece.data.length() }))
+            .collect();
+        let mut uncommitted: Vec<ListedBlock> =
+            staged.into_iter().map(|(id, data)| ListedBlock { id, length: data.length() }).collect();
+        uncommitted.sort_by(|one, other| one.id.cmp(&other.id));
+        Ok(BlockList {
+            blob: state.map(|record| (Changed(record.changed), record.body.length())),
+            committed: (get.which != BlockListType::Uncommitted).then_some(committed),
+            uncommitted: (get.which != BlockListType::Committed).then_some(uncommitted),
+        })
+    }
+
+    /// The uncommitted blocks that count, and the version of the row that says so.
+    async fn staged(&self, place: &Place) -> Result<(HashMap<BlockId, Data>, Option<DateTime>), Failure> {
+        let Some((stage, version)) = self.stage(place).await? else { return Ok((HashMap::new(), None)) };
+        let mut staged = HashMap::new();
+        for found in self.rows_from(place, &generation_prefix(STAGED, stage.generation)).await? {
+            let id = split_row(&found.row).and_then(|(_, _, id)| BlockId::from_bytes(id));
+            match (id, decode_data(&found.body)) {
+                (Some(id), Some(data)) => staged.insert(id, data),
+                _ => return Err(damaged(place.space)),
+            };
+        }
+        Ok((staged, Some(version)))
+    }
+
+    async fn stage(&self, place: &Place) -> Result<Option<(Stage, DateTime)>, Failure> {
+        let Some(row) = self.engine.get(place.space, &place.partition, STAGE_ROW).await? else {
+            return Ok(None);
+        };
+        let stage = Stage::decode(&row.body).ok_or_else(|| damaged(place.space))?;
+        Ok(Some((stage, row.version)))
+    }
+}
+
+fn must_be_block(record: Option<&Record>) -> Result<(), ErrorCode> {
+    match record.map(|record| record.kind.blob_type()) {
+        None | Some(BlobType::Block) => Ok(()),
+        Some(BlobType::Append | BlobType::Page) => Err(ErrorCode::InvalidBlobType),
+    }
+}

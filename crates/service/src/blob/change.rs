@@ -1,0 +1,137 @@
+//! Reading and changing the rows of a blob.
+
+use std::ops::ControlFlow;
+
+use tavola_engine::{Change, Decision, Position, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted};
+use tavola_model::{AccountName, BlobMoment, BlobPath, BlobTarget, DateTime, ErrorCode, ServiceError};
+
+use super::Blobs;
+use super::record::Record;
+use super::rows::{Earlier, RECORD_ROW, Role, damaged, earlier_row, partition};
+use crate::catalog::ResourceKind;
+use crate::failure::Failure;
+
+/// Where the rows of a blob are.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub account: AccountName,
+    pub path: BlobPath,
+    pub space: SpaceId,
+    pub partition: Vec<u8>,
+}
+
+/// A row of a blob that a scan has given.
+pub(crate) struct FoundRow {
+    pub row: Vec<u8>,
+    pub body: bytes::Bytes,
+}
+
+impl Blobs {
+    /// Where a blob is, or would be. Its container must exist.
+    pub async fn place(&self, account: &AccountName, blob: &BlobPath) -> Result<Place, Failure> {
+        let container =
+            self.catalog.find_existing(account, ResourceKind::Container, blob.container.as_str()).await?;
+        Ok(Place {
+            account: account.clone(),
+            path: blob.clone(),
+            space: container.space,
+            partition: partition(&blob.name),
+        })
+    }
+
+    /// The record of a blob, if there is one.
+    pub async fn record(&self, place: &Place) -> Result<Option<Record>, Failure> {
+        let row = self.engine.get(place.space, &place.partition, RECORD_ROW).await?;
+        row.map(|row| decode_record(place, &row)).transpose()
+    }
+
+    /// The state of a blob that a request means. Snapshots and versions have no lease.
+    pub async fn state(&self, place: &Place, target: &BlobTarget) -> Result<Record, Failure> {
+        let not_found = || Failure::from(ErrorCode::BlobNotFound);
+        let (time, role) = match target.moment {
+            BlobMoment::Current => return self.record(place).await?.ok_or_else(not_found),
+            BlobMoment::Snapshot(time) => (time, Role::Snapshot),
+            BlobMoment::Version(time) => {
+                if let Some(record) = self.record(place).await?
+                    && record.version == Some(time)
+                {
+                    return Ok(record);
+                }
+                (time, Role::Version)
+            }
+        };
+        let row = self.engine.get(place.space, &place.partition, &earlier_row(time)).await?;
+        let row = row.ok_or_else(not_found)?;
+        let earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(place.space))?;
+        if earlier.role != role || earlier.deleted.is_some() {
+            return Err(not_found());
+        }
+        Ok(earlier.record)
+    }
+
+    /// Changes rows of a blob as `decide` says, all together.
+    pub async fn transact<T: Send>(
+        &self,
+        place: &Place,
+        rows: &[&[u8]],
+        mut decide: impl FnMut(DateTime, &[Option<StoredRow>]) -> Result<(Vec<Change>, T), Failure> + Send,
+    ) -> Result<T, Failure> {
+        let mut decided = None;
+        let mut decide_rows = |now: DateTime, rows: &[Option<StoredRow>]| match decide(now, rows) {
+            Ok((changes, value)) => {
+                decided = Some(Ok(value));
+                Decision::Apply(changes)
+            }
+            Err(refusal) => {
+                decided = Some(Err(refusal));
+                Decision::Refuse
+            }
+        };
+        let done = self.engine.transact(place.space, &place.partition, rows, &mut decide_rows).await?;
+        let decided = decided.expect("a transaction has asked its decide");
+        assert_eq!(decided.is_ok(), matches!(done, Transacted::Applied(_)), "a refusal changes nothing");
+        decided
+    }
+
+    /// The rows of a blob whose key begins like this, in order, as of one moment.
+    pub async fn rows_from(&self, place: &Place, prefix: &[u8]) -> Result<Vec<FoundRow>, Failure> {
+        let range = ScanRange {
+            from: Position::at(&place.partition, prefix),
+            before: Some(Position::partition_end(&place.partition)),
+        };
+        let mut rows = Vec::new();
+        let mut visit = |row: ScannedRow<'_>| {
+            if !row.row.starts_with(prefix) {
+                return ControlFlow::Break(());
+            }
+            rows.push(FoundRow { row: row.row.to_vec(), body: row.body });
+            ControlFlow::Continue(())
+        };
+        self.engine.scan(place.space, &range, &mut visit).await?;
+        Ok(rows)
+    }
+
+    /// A number that no rows of the blob have had.
+    pub fn fresh_generation(&self) -> u64 {
+        u64::from_be_bytes(self.random.bytes())
+    }
+}
+
+/// The record in a row that was asked for, if there is one.
+pub(crate) fn record_in(place: &Place, row: &Option<StoredRow>) -> Result<Option<Record>, Failure> {
+    row.as_ref().map(|row| decode_record(place, row)).transpose()
+}
+
+/// The record in a row that was asked for, or that there is no such blob.
+pub(crate) fn existing_in(place: &Place, row: &Option<StoredRow>) -> Result<Record, Failure> {
+    record_in(place, row)?.ok_or_else(|| ServiceError::from(ErrorCode::BlobNotFound).into())
+}
+
+fn decode_record(place: &Place, row: &StoredRow) -> Result<Record, Failure> {
+    Record::decode(&row.body).ok_or_else(|| damaged(place.space))
+}
+
+/// Writes a record to the first of the rows that were asked for.
+pub(crate) fn put_record(index: usize, record: &Record) -> Change {
+    Change::Put { index, body: record.encode().into() }
+}

@@ -1,0 +1,217 @@
+//! Containers: created, changed, leased, listed, deleted.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use tavola_engine::SpaceId;
+use tavola_model::{
+    AccountName, BLOBS_PAGE_MAX, Changed, ContainerConditions, ContainerName, ContainerPage,
+    ContainerProperties, CreateContainer, DateTime, DeleteContainer, ErrorCode, GetContainer, LeaseContainer,
+    LeaseDone, ListContainers, SetContainerAcl, SetContainerMetadata,
+};
+
+use super::Blobs;
+use super::conditions::{check_container, check_version};
+use crate::catalog::{ContainerState, Created, Resource, ResourceKind, to_its_end};
+use crate::failure::Failure;
+use crate::lease::{Lease, Leased};
+
+impl Blobs {
+    /// The container of this name, or `ContainerNotFound`.
+    pub async fn container(
+        &self,
+        account: &AccountName,
+        name: &ContainerName,
+    ) -> Result<Arc<Resource>, Failure> {
+        self.catalog.find_existing(account, ResourceKind::Container, name.as_str()).await
+    }
+
+    pub async fn create_container(
+        &self,
+        account: &AccountName,
+        create: CreateContainer,
+    ) -> Result<Changed, Failure> {
+        let (catalog, account) = (self.catalog.clone(), account.clone());
+        to_its_end(async move {
+            let CreateContainer { container, metadata, public_access } = create;
+            let name = container.as_str();
+            let state = |now| Some(ContainerState { changed: now, access: public_access, lease: None });
+            match catalog.create_with(&account, ResourceKind::Container, name, name, metadata, state).await? {
+                Created::New => {}
+                Created::Existed(_) => return Err(ErrorCode::ContainerAlreadyExists.into()),
+            }
+            let made = catalog.find_existing(&account, ResourceKind::Container, name).await?;
+            Ok(Changed(made.container()?.changed))
+        })
+        .await
+    }
+
+    pub async fn delete_container(
+        self: &Arc<Self>,
+        account: &AccountName,
+        delete: DeleteContainer,
+    ) -> Result<(), Failure> {
+        let (blobs, account) = (self.clone(), account.clone());
+        to_its_end(async move {
+            let DeleteContainer { container, conditions } = delete;
+            let check = |now: DateTime, resource: &Resource| {
+                let state = resource.container()?;
+                Lease::admit_write(state.lease.as_ref(), conditions.lease, Leased::Container, now)
+                    .map_err(|code| Leased::Container.refusal(code))?;
+                Ok(check_container(&conditions, state, true, now)?)
+            };
+            let kind = ResourceKind::Container;
+            let name = container.as_str();
+            match blobs.catalog.delete_if(&account, kind, name, blobs.delete_delay, check).await? {
+                Some(_) => Ok(()),
+                None => Err(ErrorCode::ContainerNotFound.into()),
+            }
+        })
+        .await
+    }
+
+    pub async fn get_container(
+        &self,
+        account: &AccountName,
+        get: &GetContainer,
+    ) -> Result<(Arc<Resource>, ContainerProperties), Failure> {
+        let found = self.container(account, &get.container).await?;
+        let now = self.clock.now();
+        let state = found.container()?;
+        let conditions = ContainerConditions { lease: get.lease, ..ContainerConditions::default() };
+        check_container(&conditions, state, false, now)?;
+        let properties = show(&found, now)?;
+        Ok((found, properties))
+    }
+
+    pub async fn set_container_metadata(
+        &self,
+        account: &AccountName,
+        set: SetContainerMetadata,
+    ) -> Result<Changed, Failure> {
+        let SetContainerMetadata { container, metadata, conditions } = set;
+        self.change_container(account, container, move |now, found| {
+            let state = checked(found, &conditions, now)?;
+            let state = ContainerState { changed: now, ..state };
+            Ok((
+                Resource { metadata: metadata.clone(), container: Some(state), ..found.clone() },
+                Changed(now),
+            ))
+        })
+        .await
+    }
+
+    pub async fn set_container_acl(
+        &self,
+        account: &AccountName,
+        set: SetContainerAcl,
+    ) -> Result<Changed, Failure> {
+        let SetContainerAcl { container, identifiers, public_access, conditions } = set;
+        self.change_container(account, container, move |now, found| {
+            let state = checked(found, &conditions, now)?;
+            let state = ContainerState { changed: now, access: public_access, ..state };
+            let identifiers = identifiers.clone();
+            Ok((Resource { identifiers, container: Some(state), ..found.clone() }, Changed(now)))
+        })
+        .await
+    }
+
+    pub async fn lease_container(
+        &self,
+        account: &AccountName,
+        asked: LeaseContainer,
+    ) -> Result<(Changed, LeaseDone), Failure> {
+        let LeaseContainer { container, action, conditions } = asked;
+        let fresh = self.fresh_lease();
+        self.change_container(account, container, move |now, found| {
+            let state = found.container()?;
+            check_version(&conditions, Some(state.changed)).map_err(|_| ErrorCode::ConditionNotMet)?;
+            let (lease, done) = Lease::apply(state.lease.as_ref(), action, fresh, now)
+                .map_err(|code| Leased::Container.refusal(code))?;
+            let changed = Changed(state.changed);
+            let state = ContainerState { lease, ..state.clone() };
+            Ok((Resource { container: Some(state), ..found.clone() }, (changed, done)))
+        })
+        .await
+    }
+
+    /// One page of the containers whose name has the prefix.
+    pub async fn list_containers(
+        &self,
+        account: &AccountName,
+        asked: ListContainers,
+    ) -> Result<ContainerPage, Failure> {
+        let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
+        let prefix = asked.prefix.clone().unwrap_or_default();
+        let from = asked.from.as_deref().unwrap_or_default().max(prefix.as_str()).to_owned();
+        let (mut containers, mut next, mut failure) = (Vec::new(), None, None);
+        let now = self.clock.now();
+        let mut visit = |found: Resource| {
+            if !found.name.starts_with(&prefix) {
+                return ControlFlow::Break(());
+            }
+            if found.name.starts_with('$') && !asked.with_system && &*found.name != "$root" {
+                return ControlFlow::Continue(());
+            }
+            let shown = ContainerName::parse(&found.name)
+                .map_err(|_| Failure::damaged(SpaceId::CATALOG, "the name of a container"))
+                .and_then(|name| Ok((name, show(&found, now)?)));
+            match shown {
+                Ok((name, _)) if containers.len() >= max => next = Some(name),
+                Ok(shown) => {
+                    containers.push(shown);
+                    return ControlFlow::Continue(());
+                }
+                Err(error) => failure = Some(error),
+            }
+            ControlFlow::Break(())
+        };
+        self.catalog.list(account, ResourceKind::Container, &from, &mut visit).await?;
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(ContainerPage { asked, containers, next }),
+        }
+    }
+
+    async fn change_container<T: Send + 'static>(
+        &self,
+        account: &AccountName,
+        name: ContainerName,
+        mut change: impl FnMut(DateTime, &Resource) -> Result<(Resource, T), Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (catalog, account) = (self.catalog.clone(), account.clone());
+        to_its_end(async move {
+            let mut value = None;
+            catalog
+                .try_update(&account, ResourceKind::Container, name.as_str(), |now, found| {
+                    let (changed, told) = change(now, &found)?;
+                    value = Some(told);
+                    Ok(changed)
+                })
+                .await?;
+            Ok(value.expect("a change that was kept has been decided"))
+        })
+        .await
+    }
+}
+
+fn checked(
+    found: &Resource,
+    conditions: &ContainerConditions,
+    now: DateTime,
+) -> Result<ContainerState, Failure> {
+    let state = found.container()?;
+    check_container(conditions, state, true, now)?;
+    Ok(state.clone())
+}
+
+fn show(found: &Resource, now: DateTime) -> Result<ContainerProperties, Failure> {
+    let state = found.container()?;
+    Ok(ContainerProperties {
+        changed: Changed(state.changed),
+        lease: Lease::show(state.lease.as_ref(), now),
+        public_access: state.access,
+        metadata: found.metadata.clone(),
+        deleted: None,
+    })
+}

@@ -1,0 +1,323 @@
+//! Copies: Copy Blob, and content that is read from another blob of this server.
+//!
+//! Bytes are copied, never shared, so each blob is dropped on its own. Whoever executes a copy has already found that
+//! the caller may read the source.
+
+use std::sync::Arc;
+
+use tavola_engine::{ContentError, ContentSize, Owner};
+use tavola_model::{
+    AbortCopy, AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobWritten,
+    BlockAppended, BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, ErrorCode, FromUrl,
+    NewBlob, PutBlobFromUrl, PutBlockFromUrl, ServiceError, TransferSums,
+};
+
+use super::Blobs;
+use super::append::Append;
+use super::change::Place;
+use super::conditions::{Unmet, check_source};
+use super::get::resolve_range;
+use super::pieces::{Data, Piece};
+use super::put::Replacement;
+use super::receive::Unnamed;
+use super::record::{Body, Record};
+use super::sums::Sums;
+use crate::failure::Failure;
+use crate::lease::{Lease, Leased};
+
+/// How often a copy starts over because its source was replaced under its hands.
+const ATTEMPTS_MAX: usize = 4;
+
+/// A body that was copied and is not named yet.
+struct CopiedBody {
+    body: Body,
+    further: Vec<(Vec<u8>, bytes::Bytes)>,
+    unnamed: Vec<Unnamed>,
+}
+
+impl Blobs {
+    pub async fn copy_blob(
+        self: &Arc<Self>,
+        account: &AccountName,
+        copy: CopyBlob,
+    ) -> Result<BlobCopied, Failure> {
+        let place = self.place(account, &copy.blob).await?;
+        let answer = if copy.is_sync { Unmet::of_write } else { Unmet::of_copy_target };
+        self.check_before(&place, &copy.conditions, answer).await?;
+        let (source_place, record) = self.copy_source(&copy).await?;
+        let id = self.fresh_guid();
+        let total = record.body.length();
+        let (kind, copied, sums) = if copy.is_sync {
+            let announced = TransferSums { md5: copy.source_md5, ..TransferSums::default() };
+            let (unnamed, sums) =
+                self.copy_bytes(&source_place, &record, 0..total, &place, &announced).await?;
+            let body = Body::Data(unnamed.data());
+            (BlobKind::Block, CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] }, Some(sums))
+        } else {
+            (record.kind, self.copy_body(&source_place, &record, &place).await?, None)
+        };
+        let shown = CopyShown {
+            id,
+            source: copy.source.shown.clone(),
+            status: CopyStatus::Success,
+            status_description: None,
+            copied: total,
+            total,
+            completed: Some(self.clock.now()),
+        };
+        let replacement = Replacement {
+            kind: sealed(kind, copy.seals),
+            body: copied.body,
+            new: NewBlob {
+                headers: record.headers.clone(),
+                metadata: if copy.metadata.is_empty() {
+                    record.metadata.clone()
+                } else {
+                    copy.metadata.clone()
+                },
+                tags: if copy.copies_tags { record.tags.clone() } else { copy.tags.clone() },
+                tier: copy.tier,
+            },
+            copy: Some(shown),
+            conditions: copy.conditions.clone(),
+            answer,
+        };
+        let replaced = self.replace(place, replacement, copied.further, copied.unnamed).await?;
+        Ok(BlobCopied {
+            changed: Changed(replaced.changed),
+            id,
+            status: CopyStatus::Success,
+            md5: sums.and_then(|sums| sums.md5),
+            crc64: sums.map(|sums| sums.crc64),
+            is_sync: copy.is_sync,
+            version: replaced.version,
+        })
+    }
+
+    pub async fn abort_copy(&self, account: &AccountName, abort: AbortCopy) -> Result<(), Failure> {
+        let place = self.place(account, &abort.blob).await?;
+        let conditions = BlobConditions { lease: abort.lease, ..BlobConditions::default() };
+        // Copies are made within their request, so none is ever pending.
+        let record = self.check_before(&place, &conditions, Unmet::of_write).await?;
+        record.ok_or(ErrorCode::BlobNotFound)?;
+        Err(ErrorCode::NoPendingCopyOperation.into())
+    }
+
+    pub async fn put_blob_from_url(
+        self: &Arc<Self>,
+        account: &AccountName,
+        put: PutBlobFromUrl,
+    ) -> Result<BlobWritten, Failure> {
+        let place = self.place(account, &put.blob).await?;
+        self.check_before(&place, &put.conditions, Unmet::of_write).await?;
+        let (unnamed, sums, record) = self.read_url(&put.source, &place).await?;
+        let PutBlobFromUrl { mut new, copies_headers, copies_tags, conditions, .. } = put;
+        if copies_headers {
+            let given = std::mem::replace(&mut new.headers, record.headers.clone());
+            let headers = &mut new.headers;
+            let texts = [
+                (given.content_type, &mut headers.content_type),
+                (given.content_encoding, &mut headers.content_encoding),
+                (given.content_language, &mut headers.content_language),
+                (given.cache_control, &mut headers.cache_control),
+                (given.content_disposition, &mut headers.content_disposition),
+            ];
+            for (given, kept) in texts {
+                *kept = given.or(kept.take());
+            }
+            if new.metadata.is_empty() {
+                new.metadata = record.metadata.clone();
+            }
+        }
+        new.headers.content_md5 = sums.md5;
+        if copies_tags {
+            new.tags = record.tags.clone();
+        }
+        let replacement = Replacement {
+            kind: BlobKind::Block,
+            body: Body::Data(unnamed.data()),
+            new,
+            copy: None,
+            conditions,
+            answer: Unmet::of_write,
+        };
+        let replaced = self.replace(place, replacement, Vec::new(), vec![unnamed]).await?;
+        Ok(BlobWritten {
+            changed: Changed(replaced.changed),
+            md5: sums.md5,
+            crc64: Some(sums.crc64),
+            version: replaced.version,
+        })
+    }
+
+    pub async fn put_block_from_url(
+        self: &Arc<Self>,
+        account: &AccountName,
+        put: PutBlockFromUrl,
+    ) -> Result<BlockWritten, Failure> {
+        let place = self.place(account, &put.blob).await?;
+        self.check_block(&place, put.lease).await?;
+        let (unnamed, sums, _) = self.read_url(&put.source, &place).await?;
+        self.stage_block(place, put.id, put.lease, unnamed).await?;
+        Ok(sums.told(&put.source.sums))
+    }
+
+    pub async fn append_block_from_url(
+        self: &Arc<Self>,
+        account: &AccountName,
+        append: AppendBlockFromUrl,
+    ) -> Result<BlockAppended, Failure> {
+        let place = self.place(account, &append.blob).await?;
+        let AppendBlockFromUrl { source, append, conditions, .. } = append;
+        let append = Append { append, conditions };
+        self.check_append(&place, &append, 0).await?;
+        let (unnamed, sums, _) = self.read_url(&source, &place).await?;
+        let done = self.append_data(place, append, unnamed).await?;
+        Ok(BlockAppended {
+            changed: Changed(done.changed),
+            offset: done.offset,
+            block_count: done.block_count,
+            sums: sums.told(&source.sums),
+        })
+    }
+
+    /// The source of Copy Blob, if its conditions are met.
+    async fn copy_source(&self, copy: &CopyBlob) -> Result<(Place, Record), Failure> {
+        let found = self.find_source(&copy.source).await;
+        let (place, record) = if copy.is_sync { found.map_err(as_copied_url)? } else { found? };
+        check_source(&copy.source_conditions, &record).map_err(|unmet| match copy.is_sync {
+            true => unmet.of_copied_url(),
+            false => ErrorCode::SourceConditionNotMet,
+        })?;
+        let now = self.clock.now();
+        Lease::admit_read(record.lease.as_ref(), copy.source_lease, Leased::Blob, now)?;
+        if record.is_archived() {
+            return Err(ErrorCode::BlobArchived.into());
+        }
+        Ok((place, record))
+    }
+
+    /// Keeps the bytes that an address names.
+    async fn read_url(&self, from: &FromUrl, owner: &Place) -> Result<(Unnamed, Sums, Record), Failure> {
+        let (place, record) = self.find_source(&from.source).await.map_err(as_copied_url)?;
+        check_source(&from.conditions, &record).map_err(Unmet::of_copied_url)?;
+        if record.is_archived() {
+            return Err(ErrorCode::BlobArchived.into());
+        }
+        let length = record.body.length();
+        let range = match from.range {
+            None => 0..length,
+            Some(range) => {
+                let range = resolve_range(range, length)?;
+                range.first..range.first + range.length
+            }
+        };
+        let (unnamed, sums) = self.copy_bytes(&place, &record, range, owner, &from.sums).await?;
+        Ok((unnamed, sums, record))
+    }
+
+    async fn find_source(&self, source: &CopySource) -> Result<(Place, Record), Failure> {
+        let Some((account, target)) = &source.target else {
+            return Err(ErrorCode::CannotVerifyCopySource.into());
+        };
+        let place = self.place(account, &target.path).await?;
+        let record = self.state(&place, target).await?;
+        Ok((place, record))
+    }
+
+    /// Keeps bytes of a blob once more, for another one.
+    async fn copy_bytes(
+        &self,
+        from: &Place,
+        record: &Record,
+        range: std::ops::Range<u64>,
+        to: &Place,
+        announced: &TransferSums,
+    ) -> Result<(Unnamed, Sums), Failure> {
+        let size = ContentSize::Exactly(range.end - range.start);
+        let mut source = self.open(from, &record.body, range).await?;
+        self.receive(to, source.as_mut(), size, announced, true).await
+    }
+
+    /// Copies a body as it is, with its blocks or pages.
+    async fn copy_body(&self, from: &Place, record: &Record, to: &Place) -> Result<CopiedBody, Failure> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.try_copy_body(from, record, to).await {
+                Err(Failure::Content(ContentError::Missing { .. })) => {}
+                done => return done,
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    async fn try_copy_body(&self, from: &Place, record: &Record, to: &Place) -> Result<CopiedBody, Failure> {
+        match &record.body {
+            Body::Data(data) => {
+                let unnamed = self.copy_data(from, data, to).await?;
+                let body = Body::Data(unnamed.data());
+                Ok(CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] })
+            }
+            Body::Pieces { length, .. } => {
+                let mut left = *length;
+                let (mut pieces, mut unnamed) = (Vec::new(), Vec::new());
+                for Piece { block, data } in self.pieces(from, &record.body).await? {
+                    // The last piece of a snapshot may have grown since.
+                    let data = match data {
+                        Data::Inline(bytes) => {
+                            let end = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                            Data::Inline(bytes.slice(..end))
+                        }
+                        content @ Data::Content(_) => content,
+                    };
+                    left -= data.length();
+                    let copied = self.copy_data(from, &data, to).await?;
+                    pieces.push(Piece { block, data: copied.data() });
+                    unnamed.push(copied);
+                }
+                let (body, further) = self.plan_pieces(&pieces);
+                Ok(CopiedBody { body, further, unnamed })
+            }
+            Body::Pages { generations, length } => {
+                let (further, generation, unnamed) = self.copy_pages(from, generations, to).await?;
+                let body = Body::Pages { generations: vec![generation], length: *length };
+                Ok(CopiedBody { body, further, unnamed })
+            }
+        }
+    }
+
+    pub async fn copy_data(&self, from: &Place, data: &Data, to: &Place) -> Result<Unnamed, Failure> {
+        let copied = match data {
+            Data::Inline(bytes) => Data::Inline(bytes.clone()),
+            Data::Content(content) => {
+                let owner = Owner { space: to.space, partition: to.partition.clone() };
+                Data::Content(self.contents.copy(from.space, content, &owner).await?)
+            }
+        };
+        Ok(self.unnamed(to, copied))
+    }
+}
+
+/// A source that is not there, as a copy says it that reads it as if by a request of its own.
+fn as_copied_url(failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused(error) => {
+            let text = match error.code {
+                ErrorCode::ContainerNotFound | ErrorCode::BlobNotFound => {
+                    "The specified resource does not exist."
+                }
+                _ => return Failure::Refused(error),
+            };
+            Failure::Refused(ServiceError::with_message(ErrorCode::CannotVerifyCopySource, text))
+        }
+        other => other,
+    }
+}
+
+fn sealed(kind: BlobKind, seals: Option<bool>) -> BlobKind {
+    match kind {
+        BlobKind::Append { block_count, is_sealed } => {
+            BlobKind::Append { block_count, is_sealed: seals.unwrap_or(is_sealed) }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,177 @@
+//! Reading blobs: content, properties, metadata, tags.
+
+use std::ops::Range;
+
+use bytes::BytesMut;
+use tavola_engine::{ByteSource, BytesSource, ContentError};
+use tavola_model::{
+    AccountName, BlobConditions, BlobGot, BlobMoment, BlobProperties, BlobTarget, BlobVersion, ByteRange,
+    ErrorCode, GetBlob, GotRange, RANGE_SUM_BYTES_MAX, RangeSum, ServiceError,
+};
+
+use super::Blobs;
+use super::change::Place;
+use super::conditions::check_read;
+use super::pieces::{Data, Piece, PieceSource, decode_pieces, select};
+use super::record::{Body, Record};
+use super::rows::{PIECES, damaged, generation_prefix};
+use super::sums::Sums;
+use crate::failure::Failure;
+
+/// How often a read starts over because the blob was replaced under its hands.
+const ATTEMPTS_MAX: usize = 8;
+
+/// What is read of a blob, before its bytes.
+pub(crate) type Content = Box<dyn ByteSource>;
+
+impl Blobs {
+    pub async fn get_blob(&self, account: &AccountName, get: GetBlob) -> Result<(BlobGot, Content), Failure> {
+        let place = self.place(account, &get.target.path).await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let (record, properties) = self.read_state(&place, &get.target, &get.conditions).await?;
+            if record.is_archived() {
+                return Err(ErrorCode::BlobArchived.into());
+            }
+            let range = get.range.map(|range| resolve_range(range, properties.length)).transpose()?;
+            let bytes = range.map_or(0..properties.length, |range| range.first..range.first + range.length);
+            if get.range_sum.is_some() && bytes.end - bytes.start > RANGE_SUM_BYTES_MAX {
+                return Err(range_sum_refusal(get.range_sum).into());
+            }
+            let mut content = match self.open(&place, &record.body, bytes).await {
+                // It was replaced, and what it was is gone.
+                Err(Failure::Content(ContentError::Missing { .. })) => continue,
+                opened => opened?,
+            };
+            let (mut range_md5, mut range_crc64) = (None, None);
+            if let Some(sum) = get.range_sum {
+                let whole = gather(content.as_mut()).await?;
+                let sums = Sums::of(&whole, sum == RangeSum::Md5);
+                match sum {
+                    RangeSum::Md5 => range_md5 = sums.md5,
+                    RangeSum::Crc64 => range_crc64 = Some(sums.crc64),
+                }
+                content = Box::new(BytesSource::new([whole]));
+            }
+            let got = BlobGot { properties, range, range_md5, range_crc64, overrides: get.overrides };
+            return Ok((got, content));
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    pub async fn get_properties(
+        &self,
+        account: &AccountName,
+        target: &BlobTarget,
+        conditions: &BlobConditions,
+    ) -> Result<BlobProperties, Failure> {
+        let place = self.place(account, &target.path).await?;
+        Ok(self.read_state(&place, target, conditions).await?.1)
+    }
+
+    /// The state of a blob that is meant, if the conditions are met.
+    pub async fn read_state(
+        &self,
+        place: &Place,
+        target: &BlobTarget,
+        conditions: &BlobConditions,
+    ) -> Result<(Record, BlobProperties), Failure> {
+        let record = self.state(place, target).await?;
+        let now = self.clock.now();
+        check_read(conditions, &record, now)?;
+        let mut properties = record.show(now);
+        match target.moment {
+            BlobMoment::Current => {}
+            BlobMoment::Snapshot(_) => properties.lease = None,
+            BlobMoment::Version(id) => {
+                let current = self.record(place).await?.and_then(|current| current.version);
+                let is_current = current == Some(id);
+                properties.version = Some(BlobVersion { id, is_current });
+                properties.lease = properties.lease.filter(|_| is_current);
+            }
+        }
+        Ok((record, properties))
+    }
+
+    /// The bytes of a range of a body. What is missing at its beginning is an error now.
+    pub async fn open(&self, place: &Place, body: &Body, range: Range<u64>) -> Result<Content, Failure> {
+        let parts = match body {
+            Body::Data(data) => select([data], range),
+            Body::Pieces { .. } => {
+                let pieces = self.pieces(place, body).await?;
+                select(pieces.iter().map(|piece| &piece.data), range)
+            }
+            Body::Pages { generations, .. } => return self.open_pages(place, generations, range).await,
+        };
+        let source = PieceSource::open(self.contents.clone(), place.space, parts).await?;
+        Ok(Box::new(source))
+    }
+
+    /// The pieces of a body, in order.
+    pub async fn pieces(&self, place: &Place, body: &Body) -> Result<Vec<Piece>, Failure> {
+        let (generation, count) = match body {
+            Body::Data(data) => return Ok(vec![Piece { block: None, data: Data::clone(data) }]),
+            Body::Pages { .. } => return Err(ErrorCode::InvalidBlobType.into()),
+            Body::Pieces { generation, count, .. } => (*generation, *count as usize),
+        };
+        let mut pieces = Vec::new();
+        for found in self.rows_from(place, &generation_prefix(PIECES, generation)).await? {
+            pieces.extend(decode_pieces(&found.body).ok_or_else(|| damaged(place.space))?);
+        }
+        if pieces.len() < count {
+            // The generation was removed since the record was read.
+            let id = tavola_engine::ContentId::MIN;
+            return Err(Failure::Content(ContentError::Missing { space: place.space, id }));
+        }
+        pieces.truncate(count);
+        Ok(pieces)
+    }
+}
+
+/// The bytes of a range that are there. One that begins behind the end has none.
+pub(crate) fn resolve_range(range: ByteRange, length: u64) -> Result<GotRange, ServiceError> {
+    if range.first >= length {
+        return Err(ServiceError::invalid_range(length));
+    }
+    let last = range.last.map_or(length - 1, |last| last.min(length - 1));
+    Ok(GotRange { first: range.first, length: last - range.first + 1 })
+}
+
+fn range_sum_refusal(sum: Option<RangeSum>) -> ServiceError {
+    let name = match sum {
+        Some(RangeSum::Crc64) => "x-ms-range-get-content-crc64",
+        _ => "x-ms-range-get-content-md5",
+    };
+    ServiceError::with_message(ErrorCode::InvalidHeaderValue, ErrorCode::InvalidHeaderValue.message())
+        .with_detail("HeaderName", name)
+        .with_detail("HeaderValue", "true")
+}
+
+/// All bytes of a source that has few.
+pub(crate) async fn gather(source: &mut dyn ByteSource) -> Result<bytes::Bytes, Failure> {
+    let mut whole = BytesMut::new();
+    while let Some(piece) = source.next().await.map_err(Failure::of_source)? {
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_cut_at_the_end_and_one_behind_it_is_invalid() {
+        let check = |first, last, length, expected: Option<(u64, u64)>| {
+            let found = resolve_range(ByteRange { first, last }, length).ok();
+            assert_eq!(found.map(|range| (range.first, range.length)), expected, "{first} {last:?}");
+        };
+        check(0, None, 18, Some((0, 18)));
+        check(5, None, 18, Some((5, 13)));
+        check(0, Some(0), 18, Some((0, 1)));
+        check(17, Some(17), 18, Some((17, 1)));
+        check(0, Some(33_554_431), 18, Some((0, 18)));
+        check(18, None, 18, None);
+        check(0, None, 0, None);
+        check(u64::MAX, Some(u64::MAX), 18, None);
+    }
+}

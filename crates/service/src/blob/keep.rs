@@ -1,0 +1,50 @@
+//! What is kept of a blob that is overwritten or deleted.
+
+use tavola_model::{DateTime, StorageService};
+
+use super::Blobs;
+use super::change::Place;
+use super::record::Record;
+use super::rows::{Deleted, Earlier, Role};
+use crate::failure::Failure;
+
+/// What an account keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keep {
+    /// Every state that is overwritten or deleted is a version.
+    pub versions: bool,
+    /// Days for which what was deleted or overwritten can be had back.
+    pub deleted_days: Option<u32>,
+}
+
+impl Keep {
+    /// Whether a write keeps the state that it replaces.
+    pub fn keeps_overwritten(self) -> bool {
+        self.versions || self.deleted_days.is_some()
+    }
+
+    /// The state that a write replaces, as it is kept.
+    pub fn overwritten(self, record: &Record, now: DateTime) -> Earlier {
+        let record = Record { lease: None, snapshots: 0, ..record.clone() };
+        if self.versions {
+            return Earlier { role: Role::Version, deleted: None, record };
+        }
+        Earlier { role: Role::Snapshot, deleted: self.deleted(now), record }
+    }
+
+    /// Until when something that is deleted now can be had back.
+    pub fn deleted(self, now: DateTime) -> Option<Deleted> {
+        let days = self.deleted_days?;
+        let until = now.plus_seconds(u64::from(days) * 24 * 60 * 60).unwrap_or(DateTime::MAX);
+        Some(Deleted { at: now, until })
+    }
+}
+
+impl Blobs {
+    /// What the account of a blob keeps.
+    pub async fn keep_policy(&self, place: &Place) -> Result<Keep, Failure> {
+        let found = self.properties.get(&place.account, StorageService::Blob).await?;
+        let deleted_days = found.properties.blob.delete_retention.days;
+        Ok(Keep { versions: self.versions, deleted_days })
+    }
+}

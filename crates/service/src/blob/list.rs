@@ -1,0 +1,286 @@
+//! Listing blobs, flat or by hierarchy.
+//!
+//! A page is read by scans over partitions. A blob with many rows is left after a few of them, and one that lies below
+//! a common prefix is left with all its siblings: the next scan begins behind. So a page costs what it shows, whatever
+//! the size of the container.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use tavola_engine::{Position, ScanRange, ScannedRow, SpaceId};
+use tavola_model::{
+    AccountName, BLOBS_PAGE_MAX, BlobCursor, BlobEntry, BlobHeaders, BlobKind, BlobName, BlobPage,
+    BlobProperties, BlobTags, BlobVersion, Changed, DateTime, DeletedBlob, Key, LeaseShown, ListBlobs,
+    ListedBlob, Metadata,
+};
+
+use super::Blobs;
+use super::record::Record;
+use super::rows::{EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, Stage, damaged, name_bytes, split_row};
+use crate::failure::Failure;
+
+/// Rows of a blob that are passed over before the scan begins anew behind it.
+const PASSED_ROWS_MAX: u32 = 8;
+
+/// Names of blobs begin above this byte; below it is the index of tags.
+pub(crate) const NAMES_FROM: u8 = 1;
+
+impl Blobs {
+    pub async fn list_blobs(&self, account: &AccountName, asked: ListBlobs) -> Result<BlobPage, Failure> {
+        let container = self.container(account, &asked.container).await?;
+        let mut lister = Lister::new(asked, container.space, self.clock.now());
+        let prefix = name_bytes(lister.prefix());
+        let before = (!prefix.is_empty()).then(|| Position::partition_start(&behind(prefix.clone())));
+        let mut from = Position::partition_start(&lister.first_partition(prefix));
+        loop {
+            let range = ScanRange { from, before: before.clone() };
+            if range.is_empty() {
+                break;
+            }
+            let mut visit = |row: ScannedRow<'_>| lister.visit(&row);
+            self.engine.scan(container.space, &range, &mut visit).await?;
+            match lister.seek.take() {
+                Some(next) if lister.next.is_none() && lister.failure.is_none() => from = next,
+                _ => break,
+            }
+        }
+        lister.finish()
+    }
+}
+
+/// A place in the order of partitions behind all that begin with these bytes: no byte of a name is 255.
+fn behind(mut prefix: Vec<u8>) -> Vec<u8> {
+    prefix.push(0xFF);
+    prefix
+}
+
+/// The rows of one blob, as far as a list needs them.
+#[derive(Default)]
+struct Group {
+    partition: Vec<u8>,
+    record: Option<Bytes>,
+    earlier: Vec<(u64, Bytes)>,
+    stage: Option<Bytes>,
+    passed: u32,
+}
+
+struct Lister {
+    asked: ListBlobs,
+    space: SpaceId,
+    now: DateTime,
+    max: usize,
+    entries: Vec<BlobEntry>,
+    group: Option<Group>,
+    /// Where the next scan begins.
+    seek: Option<Position>,
+    next: Option<BlobCursor>,
+    failure: Option<Failure>,
+}
+
+impl Lister {
+    fn new(asked: ListBlobs, space: SpaceId, now: DateTime) -> Self {
+        let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
+        Self {
+            asked,
+            space,
+            now,
+            max,
+            entries: Vec::new(),
+            group: None,
+            seek: None,
+            next: None,
+            failure: None,
+        }
+    }
+
+    fn prefix(&self) -> &str {
+        self.asked.prefix.as_deref().unwrap_or_default()
+    }
+
+    fn first_partition(&self, prefix: Vec<u8>) -> Vec<u8> {
+        let cursor = self.asked.from.as_ref().map(|cursor| name_bytes(&cursor.name));
+        let start = self.asked.start_from.as_deref().map(name_bytes);
+        [Some(prefix), cursor, start].into_iter().flatten().fold(vec![NAMES_FROM], Vec::max)
+    }
+
+    fn visit(&mut self, row: &ScannedRow<'_>) -> ControlFlow<()> {
+        let is_same = self.group.as_ref().is_some_and(|group| group.partition == row.partition);
+        if !is_same {
+            self.flush()?;
+            self.group = Some(Group { partition: row.partition.to_vec(), ..Group::default() });
+        }
+        let group = self.group.get_or_insert_default();
+        if row.row == RECORD_ROW {
+            group.record = Some(row.body.clone());
+        } else if row.row == STAGE_ROW {
+            group.stage = Some(row.body.clone());
+        } else if let (Some(&EARLIER), Some((_, time, _))) = (row.row.first(), split_row(row.row)) {
+            group.earlier.push((time, row.body.clone()));
+        } else {
+            group.passed += 1;
+            if group.passed > PASSED_ROWS_MAX {
+                let next = Position::partition_end(&group.partition);
+                self.flush()?;
+                self.seek = Some(next);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Lists the blob whose rows have been seen. Breaks if the page is full or the scan is to begin anew.
+    fn flush(&mut self) -> ControlFlow<()> {
+        let Some(group) = self.group.take() else { return ControlFlow::Continue(()) };
+        match self.list(group) {
+            Ok(flow) => flow,
+            Err(failure) => {
+                self.failure = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn list(&mut self, group: Group) -> Result<ControlFlow<()>, Failure> {
+        let name = Key::from_bytes(&group.partition)
+            .and_then(|key| BlobName::parse(key.as_str()).ok())
+            .ok_or_else(|| damaged(self.space))?;
+        let states = self.states(&name, &group)?;
+        if states.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if let Some(common) = self.common_prefix(name.as_str()) {
+            if self.entries.len() >= self.max {
+                self.next = Some(BlobCursor { name: common, at: DateTime::MAX });
+                return Ok(ControlFlow::Break(()));
+            }
+            self.seek = Some(Position::partition_start(&behind(name_bytes(&common))));
+            self.entries.push(BlobEntry::Prefix(common));
+            return Ok(ControlFlow::Break(()));
+        }
+        let skip_before = match &self.asked.from {
+            Some(cursor) if cursor.name == name.as_str() => cursor.at,
+            _ => DateTime::MIN,
+        };
+        for (at, listed) in states {
+            if at < skip_before {
+                continue;
+            }
+            if self.entries.len() >= self.max {
+                self.next = Some(BlobCursor { name: name.as_str().to_owned(), at });
+                return Ok(ControlFlow::Break(()));
+            }
+            self.entries.push(BlobEntry::Blob(Box::new(listed)));
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn common_prefix(&self, name: &str) -> Option<String> {
+        let delimiter = self.asked.delimiter.as_deref().filter(|text| !text.is_empty())?;
+        let rest = name.get(self.prefix().len()..)?;
+        let end = self.prefix().len() + rest.find(delimiter)? + delimiter.len();
+        Some(name[..end].to_owned())
+    }
+
+    /// The states of a blob that are asked for, the blob itself last.
+    fn states(&self, name: &BlobName, group: &Group) -> Result<Vec<(DateTime, ListedBlob)>, Failure> {
+        let include = self.asked.include;
+        let damaged = || damaged(self.space);
+        let mut states = Vec::new();
+        let mut last_version = None;
+        for (time, body) in &group.earlier {
+            let earlier = Earlier::decode(body).ok_or_else(damaged)?;
+            let time = DateTime::from_ticks(*time).ok_or_else(damaged)?;
+            let is_listed = match (earlier.role, earlier.deleted) {
+                (_, Some(deleted)) if deleted.until <= self.now => false,
+                (Role::Snapshot, deleted) => include.snapshots && (deleted.is_none() || include.deleted),
+                (Role::Version, deleted) => include.versions && (deleted.is_none() || include.deleted),
+                (Role::Base, _) => include.deleted,
+            };
+            if earlier.role == Role::Version {
+                last_version = Some((time, earlier.record.clone()));
+            }
+            if is_listed {
+                states.push((time, self.earlier(name, time, &earlier)));
+            }
+        }
+        match (&group.record, &group.stage, last_version) {
+            (Some(record), _, _) => {
+                let record = Record::decode(record).ok_or_else(damaged)?;
+                let shown = listed(name, record.show(self.now));
+                states.push((DateTime::MAX, shown));
+            }
+            (None, _, Some((id, record))) if include.deleted_with_versions => {
+                let mut shown = listed(name, record.show(self.now));
+                shown.properties.lease = None;
+                shown.properties.version = Some(BlobVersion { id, is_current: false });
+                shown.has_versions_only = true;
+                states.push((DateTime::MAX, shown));
+            }
+            (None, Some(stage), _) if include.uncommitted_blobs => {
+                let stage = Stage::decode(stage).ok_or_else(damaged)?;
+                let mut shown = listed(name, uncommitted(stage.put));
+                shown.is_uncommitted = true;
+                states.push((DateTime::MAX, shown));
+            }
+            (None, _, _) => {}
+        }
+        Ok(states)
+    }
+
+    fn earlier(&self, name: &BlobName, time: DateTime, earlier: &Earlier) -> ListedBlob {
+        let mut shown = listed(name, earlier.record.show(self.now));
+        shown.properties.lease = None;
+        shown.properties.version = None;
+        match earlier.role {
+            Role::Snapshot => shown.snapshot = Some(time),
+            Role::Version => shown.properties.version = Some(BlobVersion { id: time, is_current: false }),
+            Role::Base => {}
+        }
+        shown.deleted = earlier
+            .deleted
+            .map(|deleted| DeletedBlob { at: deleted.at, days_left: days_between(self.now, deleted.until) });
+        shown
+    }
+
+    fn finish(mut self) -> Result<BlobPage, Failure> {
+        if self.next.is_none() && self.failure.is_none() {
+            let _ = self.flush();
+        }
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => Ok(BlobPage { asked: self.asked, entries: self.entries, next: self.next }),
+        }
+    }
+}
+
+fn listed(name: &BlobName, properties: BlobProperties) -> ListedBlob {
+    ListedBlob {
+        name: name.clone(),
+        snapshot: None,
+        deleted: None,
+        has_versions_only: false,
+        properties,
+        is_uncommitted: false,
+    }
+}
+
+/// A blob of which nothing is committed.
+fn uncommitted(put: DateTime) -> BlobProperties {
+    BlobProperties {
+        kind: BlobKind::Block,
+        changed: Changed(put),
+        created: put,
+        length: 0,
+        headers: BlobHeaders::default(),
+        metadata: Metadata::default(),
+        tags: BlobTags::default(),
+        tier: None,
+        lease: Some(LeaseShown::default()),
+        copy: None,
+        version: None,
+    }
+}
+
+fn days_between(now: DateTime, until: DateTime) -> u32 {
+    u32::try_from(until.seconds_between(now) / (24 * 60 * 60)).unwrap_or(u32::MAX)
+}

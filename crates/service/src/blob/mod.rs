@@ -1,0 +1,56 @@
+//! The Blob service: containers and their blobs.
+//!
+//! A container is a row of the catalog and a space of its own; a blob is one partition of that space, so that every
+//! change of a blob is one transaction. `rows.rs` says what is in a partition. The bytes of a blob are in its rows if
+//! they are few, else in the store of contents (`pieces.rs`): they are written before the rows that name them, and
+//! dropped when no row does.
+
+mod append;
+mod block_list;
+mod blocks;
+mod cell;
+mod change;
+mod conditions;
+mod containers;
+mod copy;
+mod execute;
+mod find;
+mod get;
+mod keep;
+mod list;
+mod pages;
+mod pieces;
+mod properties;
+mod put;
+mod receive;
+mod record;
+mod rows;
+mod snapshot;
+mod sums;
+mod tidy;
+mod walker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tavola_engine::{ContentStore, Engine};
+use tavola_model::{Clock, RandomSource};
+
+use crate::catalog::Catalog;
+use crate::properties::PropertiesStore;
+
+pub use walker::Walked;
+
+/// The containers and blobs of all accounts.
+pub(crate) struct Blobs {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) contents: Arc<dyn ContentStore>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn RandomSource>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) properties: Arc<PropertiesStore>,
+    /// For how long after its deletion the name of a container is held back.
+    pub(crate) delete_delay: Duration,
+    /// Keep a version of what a write replaces.
+    pub(crate) versions: bool,
+}

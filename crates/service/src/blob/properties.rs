@@ -1,0 +1,220 @@
+//! Changing what is known of a blob: headers, metadata, tags, tier, lease.
+
+use std::sync::Arc;
+
+use tavola_engine::StoredRow;
+use tavola_model::{
+    AccessTier, AccountName, BlobConditions, BlobKind, BlobMoment, BlobTarget, BlobType, Changed, DateTime,
+    ErrorCode, LeaseBlob, LeaseDone, LeaseId, SequenceAction, SetBlobHeaders, SetBlobMetadata, SetBlobTags,
+    SetBlobTier,
+};
+
+use super::Blobs;
+use super::change::{Place, existing_in, put_record};
+use super::conditions::{Unmet, check_write};
+use super::record::{Body, Record, StoredTier};
+use super::rows::{Earlier, RECORD_ROW, damaged, earlier_row};
+use crate::failure::Failure;
+use crate::lease::{Lease, Leased};
+
+impl Blobs {
+    pub async fn set_headers(
+        self: &Arc<Self>,
+        account: &AccountName,
+        set: SetBlobHeaders,
+    ) -> Result<(Changed, Option<u64>), Failure> {
+        let place = self.place(account, &set.blob).await?;
+        if let Some(length) = set.length {
+            let record = self.check_before(&place, &set.conditions, Unmet::of_write).await?;
+            record
+                .filter(|record| record.kind.blob_type() == BlobType::Page)
+                .ok_or(ErrorCode::InvalidBlobType)?;
+            // If it grows again, what comes back is zero.
+            self.clear_behind(&place, length).await?;
+        }
+        self.change_record(&place, &set.conditions, |now, record| {
+            if let Some(headers) = &set.headers {
+                record.headers = headers.clone();
+            }
+            resize(record, &set)?;
+            record.changed = now;
+            let sequence = match record.kind {
+                BlobKind::Page { sequence } => Some(sequence),
+                BlobKind::Block | BlobKind::Append { .. } => None,
+            };
+            Ok((Changed(now), sequence))
+        })
+        .await
+    }
+
+    pub async fn set_metadata(
+        &self,
+        account: &AccountName,
+        set: SetBlobMetadata,
+    ) -> Result<(Changed, Option<DateTime>), Failure> {
+        let place = self.place(account, &set.blob).await?;
+        self.change_record(&place, &set.conditions, |now, record| {
+            record.metadata = set.metadata.clone();
+            record.changed = now;
+            Ok((Changed(now), record.version))
+        })
+        .await
+    }
+
+    /// Sets the tags. They are no part of what the ETag stands for.
+    pub async fn set_tags(self: &Arc<Self>, account: &AccountName, set: SetBlobTags) -> Result<(), Failure> {
+        let place = self.place(account, &set.target.path).await?;
+        self.index_tags(&place, &set.tags).await?;
+        let old = self
+            .change_state(&place, &set.target, &set.conditions, |_, record| {
+                Ok(std::mem::replace(&mut record.tags, set.tags.clone()))
+            })
+            .await?;
+        self.index_tags(&place, &set.tags).await?;
+        if set.target.moment == BlobMoment::Current {
+            self.unindex_tags(&place, &old, &set.tags).await?;
+        }
+        Ok(())
+    }
+
+    /// Sets the tier; whether that is done already.
+    pub async fn set_tier(&self, account: &AccountName, set: SetBlobTier) -> Result<bool, Failure> {
+        let place = self.place(account, &set.target.path).await?;
+        let conditions = BlobConditions { lease: None, ..set.conditions.clone() };
+        self.change_state(&place, &set.target, &conditions, |now, record| {
+            // A tier can be set whoever holds the lease, but a wrong id is still refused.
+            Lease::admit_read(record.lease.as_ref(), set.conditions.lease, Leased::Blob, now)
+                .map_err(|code| Leased::Blob.refusal(code))?;
+            check_tier(record.kind.blob_type(), set.tier)?;
+            let from = record.tier.map(|tier| tier.tier);
+            let is_leaving_archive = from == Some(AccessTier::Archive) && set.tier != AccessTier::Archive;
+            record.tier = Some(if is_leaving_archive {
+                let rehydrate_to = Some((set.tier, set.rehydrate));
+                StoredTier { tier: AccessTier::Archive, changed: Some(now), rehydrate_to }
+            } else {
+                StoredTier { tier: set.tier, changed: Some(now), rehydrate_to: None }
+            });
+            Ok(!is_leaving_archive)
+        })
+        .await
+    }
+
+    pub async fn lease_blob(
+        &self,
+        account: &AccountName,
+        lease: LeaseBlob,
+    ) -> Result<(Changed, LeaseDone), Failure> {
+        let place = self.place(account, &lease.blob).await?;
+        let fresh = self.fresh_lease();
+        self.transact(&place, &[RECORD_ROW], |now, rows| {
+            let mut record = existing_in(&place, &rows[0])?;
+            let conditions = BlobConditions { lease: None, ..lease.conditions.clone() };
+            let free = Record { lease: None, ..record.clone() };
+            check_write(&conditions, Some(&free), now, |unmet| match unmet {
+                Unmet::Exists => ErrorCode::ConditionNotMet,
+                other => other.of_write(),
+            })?;
+            let (after, done) = Lease::apply(record.lease.as_ref(), lease.action, fresh, now)
+                .map_err(|code| Leased::Blob.refusal(code))?;
+            record.lease = after;
+            Ok((vec![put_record(0, &record)], (Changed(record.changed), done)))
+        })
+        .await
+    }
+
+    /// An id for a lease whose client proposes none.
+    pub fn fresh_lease(&self) -> LeaseId {
+        LeaseId(self.fresh_guid())
+    }
+
+    pub fn fresh_guid(&self) -> tavola_model::Guid {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.random.bytes());
+        bytes[8..].copy_from_slice(&self.random.bytes());
+        // A random guid, as RFC 9562 marks them.
+        bytes[6] = bytes[6] & 0x0F | 0x40;
+        bytes[8] = bytes[8] & 0x3F | 0x80;
+        tavola_model::Guid(bytes)
+    }
+
+    /// Changes the record of a blob that is there, if the conditions of a write are met.
+    pub async fn change_record<T: Send>(
+        &self,
+        place: &Place,
+        conditions: &BlobConditions,
+        mut change: impl FnMut(DateTime, &mut Record) -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        self.transact(place, &[RECORD_ROW], |now, rows| {
+            let mut record = existing_in(place, &rows[0])?;
+            record.lease = check_write(conditions, Some(&record), now, |unmet| match unmet {
+                Unmet::Exists => ErrorCode::ConditionNotMet,
+                other => other.of_write(),
+            })?;
+            let value = change(now, &mut record)?;
+            Ok((vec![put_record(0, &record)], value))
+        })
+        .await
+    }
+
+    /// The same for a state of a blob that may be a snapshot or a version, which have no lease.
+    async fn change_state<T: Send>(
+        &self,
+        place: &Place,
+        target: &BlobTarget,
+        conditions: &BlobConditions,
+        mut change: impl FnMut(DateTime, &mut Record) -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        let time = match target.moment {
+            BlobMoment::Current => return self.change_record(place, conditions, change).await,
+            BlobMoment::Snapshot(time) => time,
+            BlobMoment::Version(time) => {
+                let current = self.record(place).await?.and_then(|record| record.version);
+                if current == Some(time) {
+                    return self.change_record(place, conditions, change).await;
+                }
+                time
+            }
+        };
+        self.transact(place, &[&earlier_row(time)], |now, rows: &[Option<StoredRow>]| {
+            let row = rows[0].as_ref().ok_or(ErrorCode::BlobNotFound)?;
+            let mut earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(place.space))?;
+            check_write(conditions, Some(&earlier.record), now, Unmet::of_write)?;
+            let value = change(now, &mut earlier.record)?;
+            Ok((vec![tavola_engine::Change::Put { index: 0, body: earlier.encode().into() }], value))
+        })
+        .await
+    }
+}
+
+/// What only page blobs have.
+fn resize(record: &mut Record, set: &SetBlobHeaders) -> Result<(), ErrorCode> {
+    if set.length.is_none() && set.sequence.is_none() {
+        return Ok(());
+    }
+    let BlobKind::Page { sequence } = &mut record.kind else { return Err(ErrorCode::InvalidBlobType) };
+    match set.sequence {
+        None => {}
+        Some(SequenceAction::Max(number)) => *sequence = (*sequence).max(number),
+        Some(SequenceAction::Update(number)) => *sequence = number,
+        Some(SequenceAction::Increment) => {
+            *sequence = sequence
+                .checked_add(1)
+                .filter(|number| i64::try_from(*number).is_ok())
+                .ok_or(ErrorCode::SequenceNumberIncrementTooLarge)?;
+        }
+    }
+    if let (Some(new_length), Body::Pages { length, .. }) = (set.length, &mut record.body) {
+        *length = new_length;
+    }
+    Ok(())
+}
+
+/// Whether blobs of a type can have a tier.
+pub(crate) fn check_tier(kind: BlobType, tier: AccessTier) -> Result<(), ErrorCode> {
+    match kind {
+        BlobType::Block if !tier.is_premium() => Ok(()),
+        BlobType::Page if tier.is_premium() => Ok(()),
+        BlobType::Block | BlobType::Page => Err(ErrorCode::InvalidBlobTier),
+        BlobType::Append => Err(ErrorCode::AccessTierNotSupportedForBlobType),
+    }
+}

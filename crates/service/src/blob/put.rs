@@ -1,0 +1,248 @@
+//! Put Blob.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tavola_engine::{ByteSource, BytesSource, Change, ContentSize, StoredRow};
+use tavola_model::{
+    AccountName, BlobConditions, BlobKind, BlobWritten, Changed, CopyShown, DateTime, ErrorCode, NewBlob,
+    NewKind, PUT_BLOB_BYTES_MAX, PutBlob,
+};
+
+use super::Blobs;
+use super::change::{Place, put_record, record_in};
+use super::conditions::{Unmet, check_write};
+use super::receive::Unnamed;
+use super::record::{Body, Record, StoredTier};
+use super::rows::{RECORD_ROW, STAGE_ROW, earlier_row};
+use super::sums::md5_mismatch;
+use crate::catalog::to_its_end;
+use crate::failure::Failure;
+use crate::lease::Lease;
+
+/// How often a change starts over because somebody else was faster.
+pub(crate) const ATTEMPTS_MAX: usize = 16;
+
+/// A blob that is to replace whatever is there.
+#[derive(Clone)]
+pub(crate) struct Replacement {
+    pub kind: BlobKind,
+    pub body: Body,
+    pub new: NewBlob,
+    pub copy: Option<CopyShown>,
+    pub conditions: BlobConditions,
+    /// How a condition that is not met is answered.
+    pub answer: fn(Unmet) -> ErrorCode,
+}
+
+/// What a replacement has done.
+pub(crate) struct Replaced {
+    pub changed: DateTime,
+    pub version: Option<DateTime>,
+}
+
+impl Blobs {
+    pub async fn put_blob(
+        self: &Arc<Self>,
+        account: &AccountName,
+        put: PutBlob,
+        upload: Option<&mut dyn ByteSource>,
+    ) -> Result<BlobWritten, Failure> {
+        let place = self.place(account, &put.blob).await?;
+        self.check_before(&place, &put.conditions, Unmet::of_write).await?;
+        let PutBlob { kind, length, sums, mut new, conditions, .. } = put;
+        let (kind, body, unnamed, sums) = match kind {
+            NewKind::Block => {
+                let size = length.map_or(ContentSize::UpTo(PUT_BLOB_BYTES_MAX), ContentSize::Exactly);
+                let mut empty = BytesSource::default();
+                let upload = upload.unwrap_or(&mut empty);
+                let (unnamed, counted) = self.receive(&place, upload, size, &sums, true).await?;
+                match (new.headers.content_md5, counted.md5) {
+                    (Some(announced), Some(counted)) if announced != counted => {
+                        return Err(md5_mismatch(announced, counted).into());
+                    }
+                    (_, counted) => new.headers.content_md5 = counted,
+                }
+                (BlobKind::Block, Body::Data(unnamed.data()), vec![unnamed], Some(counted))
+            }
+            NewKind::Append => {
+                let body = Body::Pieces { generation: self.fresh_generation(), rows: 0, count: 0, length: 0 };
+                (BlobKind::Append { block_count: 0, is_sealed: false }, body, Vec::new(), None)
+            }
+            NewKind::Page { length, sequence } => {
+                let body = Body::Pages { generations: vec![self.fresh_generation()], length };
+                (BlobKind::Page { sequence }, body, Vec::new(), None)
+            }
+        };
+        let replacement = Replacement { kind, body, new, copy: None, conditions, answer: Unmet::of_write };
+        let replaced = self.replace(place, replacement, Vec::new(), unnamed).await?;
+        Ok(BlobWritten {
+            changed: Changed(replaced.changed),
+            md5: sums.and_then(|sums| sums.md5),
+            crc64: sums.map(|sums| sums.crc64),
+            version: replaced.version,
+        })
+    }
+
+    /// Refuses a write before its bytes are taken, if it would be refused afterwards too.
+    pub async fn check_before(
+        &self,
+        place: &Place,
+        conditions: &BlobConditions,
+        answer: fn(Unmet) -> ErrorCode,
+    ) -> Result<Option<Record>, Failure> {
+        let record = self.record(place).await?;
+        check_write(conditions, record.as_ref(), self.clock.now(), answer)?;
+        Ok(record)
+    }
+
+    /// Puts a blob in the place of whatever is there, which also ends its stage.
+    pub async fn replace(
+        self: &Arc<Self>,
+        place: Place,
+        replacement: Replacement,
+        further: Vec<(Vec<u8>, Bytes)>,
+        unnamed: Vec<Unnamed>,
+    ) -> Result<Replaced, Failure> {
+        let blobs = self.clone();
+        to_its_end(async move {
+            let tags = replacement.new.tags.clone();
+            blobs.index_tags(&place, &tags).await?;
+            let done = blobs.replace_rows(&place, &replacement, &further, None).await;
+            settle(unnamed, &done);
+            let (superseded, replaced) = done?.expect("there is no basis that could change");
+            blobs.index_tags(&place, &tags).await?;
+            if let Some(superseded) = superseded {
+                blobs.clean_up(place, superseded, &tags);
+            }
+            Ok(replaced)
+        })
+        .await
+    }
+
+    /// Writes the rows of a replacement, with further rows that its body needs. `None` if the basis that they were made
+    /// from has changed.
+    pub async fn replace_rows(
+        &self,
+        place: &Place,
+        replacement: &Replacement,
+        further: &[(Vec<u8>, Bytes)],
+        basis: Option<&Basis>,
+    ) -> Result<Option<(Option<Superseded>, Replaced)>, Failure> {
+        let keep = self.keep_policy(place).await?;
+        for _ in 0..ATTEMPTS_MAX {
+            // What is kept of the blob as it was has a row of its own, which must be named in advance.
+            let known = if keep.keeps_overwritten() { self.record(place).await? } else { None };
+            let earlier = known.as_ref().map(|known| earlier_row(known.changed));
+            let mut rows = vec![RECORD_ROW, STAGE_ROW];
+            rows.extend(further.iter().map(|(row, _)| row.as_slice()));
+            rows.extend(earlier.as_deref());
+            let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
+                let old = record_in(place, &rows[0])?;
+                let lease = check_write(&replacement.conditions, old.as_ref(), now, replacement.answer)?;
+                if basis.is_some_and(|basis| !basis.is_same(old.as_ref(), rows[1].as_ref())) {
+                    return Ok((Vec::new(), Attempt::Stale));
+                }
+                let is_known =
+                    old.as_ref().map(|old| old.changed) == known.as_ref().map(|known| known.changed);
+                if keep.keeps_overwritten() && !is_known {
+                    return Ok((Vec::new(), Attempt::Again));
+                }
+                let version = keep.versions.then_some(now);
+                let record = replacement.record(old.as_ref(), lease, now, version);
+                let mut changes = vec![put_record(0, &record)];
+                changes.extend(rows[1].is_some().then_some(Change::Delete { index: 1 }));
+                changes.extend(
+                    further
+                        .iter()
+                        .enumerate()
+                        .map(|(at, (_, body))| Change::Put { index: 2 + at, body: body.clone() }),
+                );
+                let is_kept = keep.keeps_overwritten() && old.is_some();
+                if let (Some(old), true) = (&old, is_kept) {
+                    let body = keep.overwritten(old, now).encode().into();
+                    changes.push(Change::Put { index: 2 + further.len(), body });
+                }
+                let superseded = Superseded { record: old, had_stage: rows[1].is_some(), is_kept };
+                Ok((changes, Attempt::Done(superseded.or_nothing(), Replaced { changed: now, version })))
+            };
+            match self.transact(place, &rows, decide).await? {
+                Attempt::Done(superseded, replaced) => return Ok(Some((superseded, replaced))),
+                Attempt::Stale => return Ok(None),
+                Attempt::Again => {}
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+}
+
+enum Attempt {
+    Done(Option<Superseded>, Replaced),
+    Stale,
+    Again,
+}
+
+/// What rows were made from: the blob and its stage must still be these.
+pub(crate) struct Basis {
+    pub changed: Option<DateTime>,
+    /// The version of the row of the stage.
+    pub stage: Option<DateTime>,
+}
+
+impl Basis {
+    fn is_same(&self, record: Option<&Record>, stage: Option<&StoredRow>) -> bool {
+        self.changed == record.map(|record| record.changed) && self.stage == stage.map(|row| row.version)
+    }
+}
+
+/// What a change has put out of use.
+#[derive(Clone, Debug)]
+pub(crate) struct Superseded {
+    pub record: Option<Record>,
+    pub had_stage: bool,
+    /// The record is kept as an earlier state.
+    pub is_kept: bool,
+}
+
+impl Superseded {
+    /// `None` if there was nothing.
+    pub fn or_nothing(self) -> Option<Self> {
+        (self.record.is_some() || self.had_stage).then_some(self)
+    }
+}
+
+impl Replacement {
+    pub fn record(
+        &self,
+        old: Option<&Record>,
+        lease: Option<Lease>,
+        now: DateTime,
+        version: Option<DateTime>,
+    ) -> Record {
+        Record {
+            kind: self.kind,
+            changed: now,
+            created: old.map_or(now, |old| old.created),
+            headers: self.new.headers.clone(),
+            metadata: self.new.metadata.clone(),
+            tags: self.new.tags.clone(),
+            tier: self.new.tier.map(|tier| StoredTier { tier, changed: Some(now), rehydrate_to: None }),
+            lease,
+            copy: self.copy.clone().map(|copy| CopyShown { completed: copy.completed.map(|_| now), ..copy }),
+            snapshots: old.map_or(0, |old| old.snapshots),
+            is_shared: false,
+            version,
+            body: self.body.clone(),
+        }
+    }
+}
+
+/// Keeps bytes that a row names now, or may name; drops them if the change was refused.
+pub(crate) fn settle<T>(unnamed: impl IntoIterator<Item = Unnamed>, done: &Result<T, Failure>) {
+    let may_be_named = done.is_ok() || done.as_ref().is_err_and(Failure::is_unknown);
+    for unnamed in unnamed {
+        if may_be_named {
+            unnamed.keep();
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The record of a blob: all that is known of it but its bytes, and those too if they are few.
+//!
+//! ```text
+//! u8 version = 1 | kind: u8 0 block, 1 append (u64 blocks | flag sealed), 2 page (u64 sequence number)
+//! | time changed | time created | 5 option(text) headers | option(16 bytes MD5)
+//! | metadata | tags: lists of (text | text)
+//! | option(tier: u8 | option(time changed) | option(u8 tier to come to | u8 priority))
+//! | option(lease) | option(copy) | u32 snapshots | flag shared | option(time version) | body
+//! body: u8 0 | data, or u8 1 | u64 generation | u32 rows | u32 pieces | u64 length
+//!     , or u8 2 | list of u64 generations | u64 length
+//! ```
+//!
+//! `changed` is the ETag and Last-Modified. It is not the version of the row: a lease changes the row and keeps the ETag.
+
+use tavola_model::{
+    AccessTier, BlobHeaders, BlobKind, BlobProperties, BlobTags, BlobVersion, Changed, CopyShown, CopyStatus,
+    DateTime, Guid, Metadata, RehydratePriority, TIER_DEFAULT, TierShown,
+};
+
+use super::pieces::Data;
+use crate::codec::{Reader, put_list, put_option, put_text, put_time};
+use crate::lease::Lease;
+
+const VERSION: u8 = 1;
+
+/// What is known of a blob.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Record {
+    pub kind: BlobKind,
+    pub changed: DateTime,
+    pub created: DateTime,
+    pub headers: BlobHeaders,
+    pub metadata: Metadata,
+    pub tags: BlobTags,
+    /// `None` while nobody has set one.
+    pub tier: Option<StoredTier>,
+    pub lease: Option<Lease>,
+    pub copy: Option<CopyShown>,
+    /// How many snapshots there are, deleted ones left out.
+    pub snapshots: u32,
+    /// An earlier state may have the same body.
+    pub is_shared: bool,
+    /// Its version, where versions are kept.
+    pub version: Option<DateTime>,
+    pub body: Body,
+}
+
+/// A tier that somebody has set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredTier {
+    pub tier: AccessTier,
+    pub changed: Option<DateTime>,
+    pub rehydrate_to: Option<(AccessTier, RehydratePriority)>,
+}
+
+/// Where the bytes of a blob are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// In one place.
+    Data(Data),
+    /// In the first `count` pieces of the rows of a generation. Later ones belong to the blob as it is now, if this is
+    /// a snapshot.
+    Pieces { generation: u64, rows: u32, count: u32, length: u64 },
+    /// In pages: those of the first generation that has them.
+    Pages { generations: Vec<u64>, length: u64 },
+}
+
+impl Body {
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Data(data) => data.length(),
+            Self::Pieces { length, .. } | Self::Pages { length, .. } => *length,
+        }
+    }
+
+    /// The generations of rows it relies on.
+    pub fn generations(&self) -> &[u64] {
+        match self {
+            Self::Data(_) => &[],
+            Self::Pieces { generation, .. } => std::slice::from_ref(generation),
+            Self::Pages { generations, .. } => generations,
+        }
+    }
+}
+
+impl Record {
+    /// The record as properties show it.
+    pub fn show(&self, now: DateTime) -> BlobProperties {
+        BlobProperties {
+            kind: self.kind,
+            changed: Changed(self.changed),
+            created: self.created,
+            length: self.body.length(),
+            headers: self.headers.clone(),
+            metadata: self.metadata.clone(),
+            tags: self.tags.clone(),
+            tier: self.show_tier(),
+            lease: Some(Lease::show(self.lease.as_ref(), now)),
+            copy: self.copy.clone(),
+            version: self.version.map(|id| BlobVersion { id, is_current: true }),
+        }
+    }
+
+    fn show_tier(&self) -> Option<TierShown> {
+        match (self.tier, self.kind) {
+            (Some(StoredTier { tier, changed, rehydrate_to }), _) => {
+                Some(TierShown { tier, is_inferred: false, changed, rehydrate_to })
+            }
+            (None, BlobKind::Block) => {
+                Some(TierShown { tier: TIER_DEFAULT, is_inferred: true, changed: None, rehydrate_to: None })
+            }
+            (None, BlobKind::Append { .. } | BlobKind::Page { .. }) => None,
+        }
+    }
+
+    /// Whether its bytes cannot be read.
+    pub fn is_archived(&self) -> bool {
+        self.tier.is_some_and(|tier| tier.tier == AccessTier::Archive)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        self.put(&mut out);
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::of_version(bytes, VERSION)?;
+        let record = Self::read(&mut reader)?;
+        reader.is_done().then_some(record)
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        match self.kind {
+            BlobKind::Block => out.push(0),
+            BlobKind::Append { block_count, is_sealed } => {
+                out.push(1);
+                out.extend_from_slice(&block_count.to_le_bytes());
+                out.push(u8::from(is_sealed));
+            }
+            BlobKind::Page { sequence } => {
+                out.push(2);
+                out.extend_from_slice(&sequence.to_le_bytes());
+            }
+        }
+        put_time(out, self.changed);
+        put_time(out, self.created);
+        put_headers(out, &self.headers);
+        put_pairs(out, self.metadata.iter().collect());
+        put_pairs(out, self.tags.iter().collect());
+        put_option(out, self.tier.as_ref(), |out, tier| {
+            put_tier(out, tier.tier);
+            put_option(out, tier.changed.as_ref(), |out, time| put_time(out, *time));
+            put_option(out, tier.rehydrate_to.as_ref(), |out, (tier, priority)| {
+                put_tier(out, *tier);
+                out.push(u8::from(*priority == RehydratePriority::High));
+            });
+        });
+        put_option(out, self.lease.as_ref(), Lease::put);
+        put_option(out, self.copy.as_ref(), put_copy);
+        out.extend_from_slice(&self.snapshots.to_le_bytes());
+        out.push(u8::from(self.is_shared));
+        put_option(out, self.version.as_ref(), |out, time| put_time(out, *time));
+        put_body(out, &self.body);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            kind: match reader.byte()? {
+                0 => BlobKind::Block,
+                1 => BlobKind::Append { block_count: reader.u64()?, is_sealed: reader.flag()? },
+                2 => BlobKind::Page { sequence: reader.u64()? },
+                _ => return None,
+            },
+            changed: reader.time()?,
+            created: reader.time()?,
+            headers: headers(reader)?,
+            metadata: Metadata::parse(pairs(reader)?).ok()?,
+            tags: BlobTags::parse(pairs(reader)?).ok()?,
+            tier: reader.option(stored_tier)?,
+            lease: reader.option(Lease::read)?,
+            copy: reader.option(copy)?,
+            snapshots: reader.u32()?,
+            is_shared: reader.flag()?,
+            version: reader.option(Reader::time)?,
+            body: body(reader)?,
+        })
+    }
+}
+
+fn put_pairs(out: &mut Vec<u8>, pairs: Vec<(&str, &str)>) {
+    put_list(out, &pairs, |out, (name, value)| {
+        put_text(out, name);
+        put_text(out, value);
+    });
+}
+
+fn pairs(reader: &mut Reader<'_>) -> Option<Vec<(String, String)>> {
+    reader.list(|reader| Some((reader.text()?, reader.text()?)))
+}
+
+fn put_headers(out: &mut Vec<u8>, headers: &BlobHeaders) {
+    let BlobHeaders {
+        content_type,
+        content_encoding,
+        content_language,
+        cache_control,
+        content_disposition,
+        content_md5,
+    } = headers;
+    for text in [content_type, content_encoding, content_language, cache_control, content_disposition] {
+        put_option(out, text.as_ref(), |out, text| put_text(out, text));
+    }
+    put_option(out, content_md5.as_ref(), |out, md5| out.extend_from_slice(md5));
+}
+
+fn headers(reader: &mut Reader<'_>) -> Option<BlobHeaders> {
+    Some(BlobHeaders {
+        content_type: reader.option(Reader::text)?,
+        content_encoding: reader.option(Reader::text)?,
+        content_language: reader.option(Reader::text)?,
+        cache_control: reader.option(Reader::text)?,
+        content_disposition: reader.option(Reader::text)?,
+        content_md5: reader.option(Reader::array)?,
+    })
+}
+
+/// The numbers of tiers are those of their list, which only grows at its end.
+fn put_tier(out: &mut Vec<u8>, tier: AccessTier) {
+    let number = AccessTier::ALL.iter().position(|known| *known == tier).expect("all tiers are in the list");
+    out.push(u8::try_from(number).expect("there are few tiers"));
+}
+
+fn tier(reader: &mut Reader<'_>) -> Option<AccessTier> {
+    AccessTier::ALL.get(usize::from(reader.byte()?)).copied()
+}
+
+fn stored_tier(reader: &mut Reader<'_>) -> Option<StoredTier> {
+    Some(StoredTier {
+        tier: tier(reader)?,
+        changed: reader.option(Reader::time)?,
+        rehydrate_to: reader.option(|reader| {
+            let tier = tier(reader)?;
+            let priority = if reader.flag()? { RehydratePriority::High } else { RehydratePriority::Standard };
+            Some((tier, priority))
+        })?,
+    })
+}
+
+fn put_copy(out: &mut Vec<u8>, copy: &CopyShown) {
+    let CopyShown { id, source, status, status_description, copied, total, completed } = copy;
+    out.extend_from_slice(&id.0);
+    put_text(out, source);
+    out.push(match status {
+        CopyStatus::Pending => 0,
+        CopyStatus::Success => 1,
+        CopyStatus::Aborted => 2,
+        CopyStatus::Failed => 3,
+    });
+    put_option(out, status_description.as_ref(), |out, text| put_text(out, text));
+    out.extend_from_slice(&copied.to_le_bytes());
+    out.extend_from_slice(&total.to_le_bytes());
+    put_option(out, completed.as_ref(), |out, time| put_time(out, *time));
+}
+
+fn copy(reader: &mut Reader<'_>) -> Option<CopyShown> {
+    Some(CopyShown {
+        id: Guid(reader.array()?),
+        source: reader.text()?,
+        status: match reader.byte()? {
+            0 => CopyStatus::Pending,
+            1 => CopyStatus::Success,
+            2 => CopyStatus::Aborted,
+            3 => CopyStatus::Failed,
+            _ => return None,
+        },
+        status_description: reader.option(Reader::text)?,
+        copied: reader.u64()?,
+        total: reader.u64()?,
+        completed: reader.option(Reader::time)?,
+    })
+}
+
+fn put_body(out: &mut Vec<u8>, body: &Body) {
+    match body {
+        Body::Data(data) => {
+            out.push(0);
+            Data::put(out, data);
+        }
+        Body::Pieces { generation, rows, count, length } => {
+            out.push(1);
+            out.extend_from_slice(&generation.to_le_bytes());
+            out.extend_from_slice(&rows.to_le_bytes());
+            out.extend_from_slice(&count.to_le_bytes());
+            out.extend_from_slice(&length.to_le_bytes());
+        }
+        Body::Pages { generations, length } => {
+            out.push(2);
+            put_list(out, generations, |out, generation| out.extend_from_slice(&generation.to_le_bytes()));
+            out.extend_from_slice(&length.to_le_bytes());
+        }
+    }
+}
+
+fn body(reader: &mut Reader<'_>) -> Option<Body> {
+    Some(match reader.byte()? {
+        0 => Body::Data(Data::read(reader)?),
+        1 => Body::Pieces {
+            generation: reader.u64()?,
+            rows: reader.u32()?,
+            count: reader.u32()?,
+            length: reader.u64()?,
+        },
+        2 => Body::Pages { generations: reader.list(Reader::u64)?, length: reader.u64()? },
+        _ => return None,
+    })
+}

@@ -1,0 +1,324 @@
+//! Snapshots: taken, deleted, had back; and deleting and undeleting the blob itself.
+
+use std::sync::Arc;
+
+use tavola_engine::{Change, StoredRow};
+use tavola_model::{
+    AccountName, BlobConditions, BlobMoment, BlobPath, BlobTags, Changed, DateTime, DeleteBlob,
+    DeleteSnapshots, ErrorCode, ServiceError, SnapshotBlob,
+};
+
+use super::Blobs;
+use super::change::{Place, existing_in, put_record, record_in};
+use super::conditions::{Unmet, check_write};
+use super::put::{ATTEMPTS_MAX, Superseded};
+use super::record::{Body, Record};
+use super::rows::{EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, damaged, earlier_row};
+use crate::catalog::to_its_end;
+use crate::failure::Failure;
+use crate::lease::{Lease, Leased};
+
+/// A snapshot that was taken.
+pub(crate) struct Taken {
+    pub changed: Changed,
+    pub snapshot: DateTime,
+    pub version: Option<DateTime>,
+}
+
+impl Blobs {
+    pub async fn take_snapshot(&self, account: &AccountName, asked: SnapshotBlob) -> Result<Taken, Failure> {
+        let place = self.place(account, &asked.blob).await?;
+        let generation = self.fresh_generation();
+        let mut after = DateTime::MIN;
+        for _ in 0..ATTEMPTS_MAX {
+            // The name of a snapshot is its time, which must be known before the transaction gives one.
+            let known = self.record(&place).await?.ok_or(ErrorCode::BlobNotFound)?;
+            let time = self.clock.now().max(next_tick(known.changed)).max(after);
+            let row = earlier_row(time);
+            let taken = self
+                .transact(&place, &[RECORD_ROW, &row], |now, rows| {
+                    let mut record = existing_in(&place, &rows[0])?;
+                    check_unleased(&asked.conditions, &record, now)?;
+                    if rows[1].is_some() || record.changed >= time {
+                        return Ok((Vec::new(), None));
+                    }
+                    let mut snapshot = Record {
+                        lease: None,
+                        snapshots: 0,
+                        is_shared: true,
+                        version: None,
+                        ..record.clone()
+                    };
+                    if !asked.metadata.is_empty() {
+                        snapshot.metadata = asked.metadata.clone();
+                    }
+                    let changed = Changed(snapshot.changed);
+                    record.snapshots += 1;
+                    record.is_shared = true;
+                    if let Body::Pages { generations, .. } = &mut record.body {
+                        generations.insert(0, generation);
+                    }
+                    let earlier = Earlier { role: Role::Snapshot, deleted: None, record: snapshot };
+                    let changes =
+                        vec![put_record(0, &record), Change::Put { index: 1, body: earlier.encode().into() }];
+                    Ok((changes, Some(Taken { changed, snapshot: time, version: record.version })))
+                })
+                .await?;
+            if let Some(taken) = taken {
+                return Ok(taken);
+            }
+            after = next_tick(time);
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    /// Deletes a blob, its snapshots, or one of its states; whether it is gone for good.
+    pub async fn delete_blob(
+        self: &Arc<Self>,
+        account: &AccountName,
+        delete: DeleteBlob,
+    ) -> Result<bool, Failure> {
+        let place = self.place(account, &delete.target.path).await?;
+        let blobs = self.clone();
+        to_its_end(async move {
+            match delete.target.moment {
+                BlobMoment::Current => blobs.delete_current(place, &delete).await,
+                BlobMoment::Snapshot(time) => {
+                    blobs.delete_earlier(place, &delete, time, Role::Snapshot).await
+                }
+                BlobMoment::Version(time) => {
+                    let current = blobs.record(&place).await?.and_then(|record| record.version);
+                    if current == Some(time) {
+                        return Err(ErrorCode::OperationNotAllowedOnRootBlob.into());
+                    }
+                    blobs.delete_earlier(place, &delete, time, Role::Version).await
+                }
+            }
+        })
+        .await
+    }
+
+    async fn delete_current(self: &Arc<Self>, place: Place, delete: &DeleteBlob) -> Result<bool, Failure> {
+        let keep = self.keep_policy(&place).await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let known = self.record(&place).await?.ok_or(ErrorCode::BlobNotFound)?;
+            let with_snapshots = known.snapshots > 0 && delete.snapshots != DeleteSnapshots::Refuse;
+            let snapshots = if with_snapshots { self.earlier(&place).await? } else { Vec::new() };
+            let snapshots: Vec<(Vec<u8>, Earlier)> = snapshots
+                .into_iter()
+                .filter(|(_, earlier)| earlier.role == Role::Snapshot && earlier.deleted.is_none())
+                .collect();
+            let own = earlier_row(known.changed);
+            let mut names = vec![RECORD_ROW, STAGE_ROW, own.as_slice()];
+            names.extend(snapshots.iter().map(|(row, _)| row.as_slice()));
+            let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
+                let record = existing_in(&place, &rows[0])?;
+                check_write(&delete.conditions, Some(&record), now, |unmet| match unmet {
+                    Unmet::Exists => ErrorCode::ConditionNotMet,
+                    other => other.of_write(),
+                })?;
+                if delete.snapshots == DeleteSnapshots::Refuse && record.snapshots > 0 {
+                    return Err(ErrorCode::SnapshotsPresent.into());
+                }
+                if record.changed != known.changed || record.snapshots != known.snapshots {
+                    return Ok((Vec::new(), None));
+                }
+                let deleted = keep.deleted(now);
+                let mut changes = Vec::new();
+                for (at, (_, snapshot)) in snapshots.iter().enumerate() {
+                    changes.push(match deleted {
+                        Some(_) => {
+                            let kept = Earlier { deleted, ..snapshot.clone() };
+                            Change::Put { index: 3 + at, body: kept.encode().into() }
+                        }
+                        None => Change::Delete { index: 3 + at },
+                    });
+                }
+                if delete.snapshots == DeleteSnapshots::Only {
+                    let record = Record { snapshots: 0, ..record.clone() };
+                    changes.push(put_record(0, &record));
+                } else {
+                    changes.push(Change::Delete { index: 0 });
+                    changes.extend(rows[1].is_some().then_some(Change::Delete { index: 1 }));
+                    let kept = Record { lease: None, snapshots: 0, is_shared: true, ..record.clone() };
+                    let kept = if keep.versions {
+                        Some(Earlier { role: Role::Version, deleted: None, record: kept })
+                    } else {
+                        deleted.map(|_| Earlier { role: Role::Base, deleted, record: kept })
+                    };
+                    if let Some(kept) = kept {
+                        changes.push(Change::Put { index: 2, body: kept.encode().into() });
+                    }
+                }
+                let superseded = Superseded {
+                    had_stage: rows[1].is_some() || !snapshots.is_empty(),
+                    is_kept: keep.keeps_overwritten(),
+                    record: Some(record),
+                };
+                Ok((changes, Some(superseded)))
+            };
+            if let Some(superseded) = self.transact(&place, &names, decide).await? {
+                if delete.snapshots == DeleteSnapshots::Only {
+                    let superseded = Superseded { record: None, had_stage: true, is_kept: true };
+                    let contents = snapshots.iter().filter_map(|(_, earlier)| match &earlier.record.body {
+                        Body::Data(data) => data.content(),
+                        Body::Pieces { .. } | Body::Pages { .. } => None,
+                    });
+                    self.tidy_later(place, contents.collect(), superseded);
+                } else {
+                    let contents = snapshots.iter().filter_map(|(_, earlier)| match &earlier.record.body {
+                        Body::Data(data) => data.content(),
+                        Body::Pieces { .. } | Body::Pages { .. } => None,
+                    });
+                    let contents: Vec<_> = contents.collect();
+                    if contents.is_empty() {
+                        self.clean_up(place, superseded, &BlobTags::default());
+                    } else {
+                        self.tidy_later(place, contents, superseded);
+                    }
+                }
+                return Ok(!keep.keeps_overwritten());
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    async fn delete_earlier(
+        self: &Arc<Self>,
+        place: Place,
+        delete: &DeleteBlob,
+        time: DateTime,
+        role: Role,
+    ) -> Result<bool, Failure> {
+        let keep = self.keep_policy(&place).await?;
+        let allows_permanent = {
+            let found = self.properties.get(&place.account, tavola_model::StorageService::Blob).await?;
+            found.properties.blob.delete_retention.allows_permanent
+        };
+        if delete.is_permanent && !allows_permanent {
+            return Err(ErrorCode::PermanentDeleteIsOff.into());
+        }
+        let row = earlier_row(time);
+        let (removed, is_permanent) = self
+            .transact(&place, &[RECORD_ROW, &row], |now, rows| {
+                let found = rows[1].as_ref().ok_or(ErrorCode::BlobNotFound)?;
+                let earlier = Earlier::decode(&found.body).ok_or_else(|| damaged(place.space))?;
+                if earlier.role != role || earlier.deleted.is_some() != delete.is_permanent {
+                    return Err(ErrorCode::BlobNotFound.into());
+                }
+                check_write(&delete.conditions, Some(&earlier.record), now, Unmet::of_write)?;
+                let deleted = keep.deleted(now).filter(|_| !delete.is_permanent);
+                let mut changes = vec![match deleted {
+                    Some(_) => {
+                        let kept = Earlier { deleted, ..earlier.clone() };
+                        Change::Put { index: 1, body: kept.encode().into() }
+                    }
+                    None => Change::Delete { index: 1 },
+                }];
+                if role == Role::Snapshot
+                    && earlier.deleted.is_none()
+                    && let Some(mut record) = record_in(&place, &rows[0])?
+                {
+                    record.snapshots = record.snapshots.saturating_sub(1);
+                    changes.push(put_record(0, &record));
+                }
+                Ok((changes, (earlier.record, deleted.is_none())))
+            })
+            .await?;
+        if is_permanent {
+            let contents = match &removed.body {
+                Body::Data(data) => data.content().into_iter().collect(),
+                Body::Pieces { .. } | Body::Pages { .. } => Vec::new(),
+            };
+            let superseded = Superseded { record: None, had_stage: true, is_kept: false };
+            self.tidy_later(place, contents, superseded);
+        }
+        Ok(is_permanent)
+    }
+
+    /// Brings back what was deleted of a blob.
+    pub async fn undelete(&self, account: &AccountName, blob: &BlobPath) -> Result<(), Failure> {
+        let place = self.place(account, blob).await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let known = self.record(&place).await?;
+            let now = self.clock.now();
+            let deleted: Vec<(Vec<u8>, Earlier)> = self
+                .earlier(&place)
+                .await?
+                .into_iter()
+                .filter(|(_, earlier)| earlier.deleted.is_some_and(|deleted| deleted.until > now))
+                .collect();
+            if known.is_none() && deleted.is_empty() {
+                return Err(ErrorCode::BlobNotFound.into());
+            }
+            let mut names = vec![RECORD_ROW];
+            names.extend(deleted.iter().map(|(row, _)| row.as_slice()));
+            let done = self
+                .transact(&place, &names, |_, rows| {
+                    let record = record_in(&place, &rows[0])?;
+                    let changed = |record: Option<&Record>| record.map(|record| record.changed);
+                    if changed(record.as_ref()) != changed(known.as_ref()) {
+                        return Ok((Vec::new(), false));
+                    }
+                    Ok((restore(record, &deleted), true))
+                })
+                .await?;
+            if done {
+                return Ok(());
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    /// The earlier states of a blob, by time.
+    pub async fn earlier(&self, place: &Place) -> Result<Vec<(Vec<u8>, Earlier)>, Failure> {
+        let rows = self.rows_from(place, &[EARLIER]).await?;
+        rows.into_iter()
+            .map(|found| {
+                let earlier = Earlier::decode(&found.body).ok_or_else(|| damaged(place.space))?;
+                Ok((found.row, earlier))
+            })
+            .collect()
+    }
+}
+
+/// What brings deleted states back: the last state of a blob that is not there becomes it again.
+fn restore(record: Option<Record>, deleted: &[(Vec<u8>, Earlier)]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let base = match record {
+        Some(_) => None,
+        None => deleted.iter().rposition(|(_, earlier)| earlier.role == Role::Base),
+    };
+    let mut restored = 0;
+    for (at, (_, earlier)) in deleted.iter().enumerate() {
+        if base == Some(at) {
+            changes.push(Change::Delete { index: 1 + at });
+        } else if earlier.role == Role::Snapshot {
+            restored += 1;
+            let kept = Earlier { deleted: None, ..earlier.clone() };
+            changes.push(Change::Put { index: 1 + at, body: kept.encode().into() });
+        }
+    }
+    let record = record.or_else(|| base.map(|at| deleted[at].1.record.clone()));
+    if let Some(mut record) = record {
+        record.snapshots += restored;
+        changes.push(put_record(0, &record));
+    }
+    changes
+}
+
+fn next_tick(time: DateTime) -> DateTime {
+    DateTime::from_ticks(time.ticks() + 1).unwrap_or(DateTime::MAX)
+}
+
+/// Checks the conditions of a request that needs no lease, but must not name a wrong one.
+fn check_unleased(conditions: &BlobConditions, record: &Record, now: DateTime) -> Result<(), ServiceError> {
+    Lease::admit_read(record.lease.as_ref(), conditions.lease, Leased::Blob, now)?;
+    let free = Record { lease: None, ..record.clone() };
+    let conditions = BlobConditions { lease: None, ..conditions.clone() };
+    check_write(&conditions, Some(&free), now, |unmet| match unmet {
+        Unmet::Exists => ErrorCode::ConditionNotMet,
+        other => other.of_write(),
+    })?;
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! The sums of bytes on their way in: MD5 and CRC-64/NVME.
+//!
+//! A large piece is summed on a thread of its own while the store writes it and the client sends the next one, so a
+//! transfer is as slow as the slowest of the three and not as all together.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use crc_fast::{CrcAlgorithm, Digest};
+use md5::{Digest as _, Md5};
+use tavola_engine::{ByteSource, SourceError};
+use tavola_model::{BlockWritten, Crc64, ErrorCode, ServiceError, TransferSums};
+use tokio::task::JoinHandle;
+
+/// A piece of fewer bytes is summed where it is: handing it over would take as long.
+const BESIDE_BYTES_MIN: usize = 32 * 1024;
+
+/// What was summed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// How many bytes there were.
+    pub length: u64,
+    /// Their MD5, if it was asked for.
+    pub md5: Option<tavola_model::Md5>,
+    /// Their CRC-64/NVME.
+    pub crc64: Crc64,
+}
+
+impl Sums {
+    /// The sums of bytes that are there.
+    pub fn of(bytes: &[u8], with_md5: bool) -> Self {
+        let mut running = Running::new(with_md5);
+        running.add(bytes);
+        running.finish()
+    }
+
+    /// The one that a client is told: that which it knows.
+    pub fn told(&self, announced: &TransferSums) -> BlockWritten {
+        if announced.md5.is_some() || announced.tells_md5 {
+            BlockWritten { md5: self.md5, crc64: None }
+        } else {
+            BlockWritten { md5: None, crc64: Some(self.crc64) }
+        }
+    }
+
+    /// Whether they are what the client has announced.
+    pub fn check(&self, announced: &TransferSums) -> Result<(), ServiceError> {
+        match (announced.md5, self.md5) {
+            (Some(announced), Some(counted)) if announced != counted => {
+                return Err(md5_mismatch(announced, counted));
+            }
+            _ => {}
+        }
+        match announced.crc64 {
+            Some(announced) if announced != self.crc64 => Err(mismatch(
+                ErrorCode::Crc64Mismatch,
+                ["UserSpecifiedCrc", "ServerCalculatedCrc"],
+                [&announced.to_le_bytes(), &self.crc64.to_le_bytes()],
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The refusal of bytes whose MD5 is not the announced one.
+pub(crate) fn md5_mismatch(announced: tavola_model::Md5, counted: tavola_model::Md5) -> ServiceError {
+    mismatch(ErrorCode::Md5Mismatch, ["UserSpecifiedMd5", "ServerCalculatedMd5"], [&announced, &counted])
+}
+
+fn mismatch(code: ErrorCode, names: [&'static str; 2], sums: [&[u8]; 2]) -> ServiceError {
+    let [announced, counted] = sums.map(|sum| base64_simd::STANDARD.encode_to_string(sum));
+    ServiceError::new(code).with_detail(names[0], announced).with_detail(names[1], counted)
+}
+
+/// A source that sums what passes.
+pub(crate) struct SummedSource<'a> {
+    inner: &'a mut dyn ByteSource,
+    state: State,
+}
+
+enum State {
+    Here(Box<Running>),
+    Beside(JoinHandle<Box<Running>>),
+    /// The thread that summed has ended: nothing more can be said.
+    Lost,
+}
+
+impl<'a> SummedSource<'a> {
+    pub fn new(inner: &'a mut dyn ByteSource, with_md5: bool) -> Self {
+        Self { inner, state: State::Here(Box::new(Running::new(with_md5))) }
+    }
+
+    /// The sums of all that has passed.
+    pub async fn finish(mut self) -> Result<Sums, SourceError> {
+        Ok(self.take().await?.finish())
+    }
+
+    async fn take(&mut self) -> Result<Box<Running>, SourceError> {
+        match std::mem::replace(&mut self.state, State::Lost) {
+            State::Here(running) => Ok(running),
+            State::Beside(task) => task.await.map_err(|stopped| SourceError::Broken(stopped.into())),
+            State::Lost => Err(SourceError::Broken("the sums are lost".into())),
+        }
+    }
+}
+
+#[async_trait]
+impl ByteSource for SummedSource<'_> {
+    async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
+        let Some(piece) = self.inner.next().await? else { return Ok(None) };
+        let mut running = self.take().await?;
+        self.state = if piece.len() < BESIDE_BYTES_MIN {
+            running.add(&piece);
+            State::Here(running)
+        } else {
+            let summed = piece.clone();
+            State::Beside(tokio::task::spawn_blocking(move || {
+                running.add(&summed);
+                running
+            }))
+        };
+        Ok(Some(piece))
+    }
+}
+
+struct Running {
+    length: u64,
+    md5: Option<Md5>,
+    crc64: Digest,
+}
+
+impl Running {
+    fn new(with_md5: bool) -> Self {
+        Self { length: 0, md5: with_md5.then(Md5::new), crc64: Digest::new(CrcAlgorithm::Crc64Nvme) }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
+        self.crc64.update(bytes);
+    }
+
+    fn finish(self) -> Sums {
+        Sums {
+            length: self.length,
+            md5: self.md5.map(|md5| md5.finalize().into()),
+            crc64: self.crc64.finalize(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_that_the_service_sends() {
+        let sums = Sums::of(b"123456789", true);
+        // The check value of CRC-64/NVME.
+        assert_eq!(sums.crc64, 0xAE8B_1486_0A79_9888);
+        let md5: String = sums.md5.unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(md5, "25f9e794323b453885f5181f1b624d0b");
+        assert_eq!(Sums::of(b"", false), Sums::default());
+    }
+
+    struct Pieces(Vec<Bytes>);
+
+    #[async_trait]
+    impl ByteSource for Pieces {
+        async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
+            Ok(if self.0.is_empty() { None } else { Some(self.0.remove(0)) })
+        }
+    }
+
+    #[tokio::test]
+    async fn pieces_sum_to_what_the_whole_does_wherever_they_are_summed() {
+        let whole: Vec<u8> = (0..200_000u32).map(|at| at.to_le_bytes()[1]).collect();
+        let whole = Bytes::from(whole);
+        let mut pieces = Pieces(vec![whole.slice(..10), whole.slice(10..150_000), whole.slice(150_000..)]);
+        let mut summed = SummedSource::new(&mut pieces, true);
+        while summed.next().await.unwrap().is_some() {}
+        assert_eq!(summed.finish().await.unwrap(), Sums::of(&whole, true));
+    }
+}

@@ -1,0 +1,164 @@
+//! Cleaning up behind a change: rows and contents that nothing names any more.
+//!
+//! What a record, an earlier state or the stage names is alive; a generation that none of them names is dead for ever,
+//! because only what is alive is ever named again. So the rows of dead generations can be removed at any time, and a
+//! content that only they named can be dropped after them. A crash before that leaves it to the walker.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tavola_engine::{Change, ContentId, SpaceId};
+use tavola_model::BlobTags;
+
+use super::Blobs;
+use super::cell::Cell;
+use super::change::Place;
+use super::pieces::{Data, decode_pieces};
+use super::put::Superseded;
+use super::record::{Body, Record};
+use super::rows::{
+    EARLIER, Earlier, PAGES, PIECES, RECORD_ROW, STAGE_ROW, STAGED, Stage, damaged, decode_data, split_row,
+};
+use crate::failure::Failure;
+
+/// Rows that one transaction removes.
+const ROWS_A_STEP_MAX: usize = 256;
+
+/// What the rows of a blob name.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    /// Contents that a living row names.
+    pub alive: HashSet<ContentId>,
+    /// Contents that only dead rows name.
+    pub dead: HashSet<ContentId>,
+    /// Rows of dead generations.
+    pub dead_rows: Vec<Vec<u8>>,
+}
+
+impl Blobs {
+    /// Drops what a change has put out of use, behind the answer.
+    pub fn clean_up(self: &Arc<Self>, place: Place, superseded: Superseded, tags_now: &BlobTags) {
+        let (blobs, tags_now) = (self.clone(), tags_now.clone());
+        tokio::spawn(async move {
+            if let Err(error) = blobs.clean(&place, &superseded, &tags_now).await {
+                tracing::debug!(%error, "what a change put out of use is left to the walker");
+            }
+        });
+    }
+
+    /// Tidies a blob, behind the answer; these contents were named by rows that are removed.
+    pub fn tidy_later(self: &Arc<Self>, place: Place, contents: Vec<ContentId>, superseded: Superseded) {
+        let blobs = self.clone();
+        tokio::spawn(async move {
+            let done = async {
+                let mut contents = contents;
+                if let Some(record) = &superseded.record {
+                    blobs.unindex_tags(&place, &record.tags, &BlobTags::default()).await?;
+                    if let Body::Data(data) = &record.body {
+                        contents.extend(data.content());
+                    }
+                }
+                blobs.tidy(&place, &contents).await
+            };
+            if let Err(error) = done.await {
+                tracing::debug!(%error, "what a change put out of use is left to the walker");
+            }
+        });
+    }
+
+    /// Drops contents that no row names.
+    pub async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), Failure> {
+        Ok(self.contents.drop_contents(space, contents).await?)
+    }
+
+    async fn clean(
+        &self,
+        place: &Place,
+        superseded: &Superseded,
+        tags_now: &BlobTags,
+    ) -> Result<(), Failure> {
+        let Some(old) = &superseded.record else { return self.tidy(place, &[]).await };
+        self.unindex_tags(place, &old.tags, tags_now).await?;
+        let content = match &old.body {
+            Body::Data(data) => data.content(),
+            Body::Pieces { .. } | Body::Pages { .. } => None,
+        };
+        let may_be_named = superseded.had_stage || superseded.is_kept || old.is_shared;
+        match content {
+            Some(content) if !may_be_named => self.drop_contents(place.space, &[content]).await,
+            None if !may_be_named && matches!(old.body, Body::Data(_)) => Ok(()),
+            content => self.tidy(place, content.as_slice()).await,
+        }
+    }
+
+    /// Removes the dead rows of a blob, and drops the contents that no living row names: those of dead rows, and
+    /// these, which an overwritten row named.
+    pub async fn tidy(&self, place: &Place, overwritten: &[ContentId]) -> Result<(), Failure> {
+        let mut named = self.named(place).await?;
+        named.dead.extend(overwritten);
+        for rows in named.dead_rows.chunks(ROWS_A_STEP_MAX) {
+            let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+            self.transact(place, &rows, |_, found| {
+                let there = found.iter().enumerate().filter(|(_, row)| row.is_some());
+                Ok((there.map(|(index, _)| Change::Delete { index }).collect(), ()))
+            })
+            .await?;
+        }
+        let dead: Vec<ContentId> = named.dead.difference(&named.alive).copied().collect();
+        if !dead.is_empty() {
+            self.drop_contents(place.space, &dead).await?;
+        }
+        Ok(())
+    }
+
+    /// What the rows of a blob name, as of one moment.
+    pub async fn named(&self, place: &Place) -> Result<Named, Failure> {
+        let rows = self.rows_from(place, &[]).await?;
+        let damaged = || damaged(place.space);
+        let (mut generations, mut stage, mut named) = (HashSet::new(), None, Named::default());
+        for found in &rows {
+            if found.row == RECORD_ROW {
+                let record = Record::decode(&found.body).ok_or_else(damaged)?;
+                note(&record, &mut generations, &mut named.alive);
+            } else if found.row == STAGE_ROW {
+                stage = Some(Stage::decode(&found.body).ok_or_else(damaged)?.generation);
+            } else if found.row.first() == Some(&EARLIER) {
+                let earlier = Earlier::decode(&found.body).ok_or_else(damaged)?;
+                note(&earlier.record, &mut generations, &mut named.alive);
+            }
+        }
+        for found in rows {
+            let Some((kind, generation, _)) = split_row(&found.row) else { continue };
+            let (is_alive, contents): (bool, Vec<ContentId>) = match kind {
+                PIECES => {
+                    let pieces = decode_pieces(&found.body).ok_or_else(damaged)?;
+                    let contents = pieces.iter().filter_map(|piece| piece.data.content()).collect();
+                    (generations.contains(&generation), contents)
+                }
+                STAGED => {
+                    let data = decode_data(&found.body).ok_or_else(damaged)?;
+                    (stage == Some(generation), data.content().into_iter().collect())
+                }
+                PAGES => {
+                    let cell = Cell::decode(&found.body).ok_or_else(damaged)?;
+                    (generations.contains(&generation), cell.contents().collect())
+                }
+                _ => continue,
+            };
+            if is_alive {
+                named.alive.extend(contents);
+            } else {
+                named.dead.extend(contents);
+                named.dead_rows.push(found.row);
+            }
+        }
+        Ok(named)
+    }
+}
+
+fn note(record: &Record, generations: &mut HashSet<u64>, alive: &mut HashSet<ContentId>) {
+    generations.extend(record.body.generations());
+    if let Body::Data(data) = &record.body {
+        alive.extend(Data::content(data));
+    }
+}

@@ -1,0 +1,137 @@
+//! Lists: every blob once and in order, whatever the size of the page.
+
+use tavola_model::{
+    BlobCommand, BlobConditions, BlobEntry, BlobOutcome, BlobTags, FindBlobs, ListBlobs, ListInclude,
+    SetBlobTags, TagComparison, TagFilter, TransferSums,
+};
+
+use crate::bench::{Bench, bytes, commit, container, path, put_block};
+
+fn list(bench: &Bench, prefix: &str, delimiter: Option<&str>, max: u32, include: ListInclude) -> Vec<String> {
+    let (mut names, mut from) = (Vec::new(), None);
+    loop {
+        let asked = ListBlobs {
+            container: container(),
+            prefix: Some(prefix.to_owned()),
+            delimiter: delimiter.map(str::to_owned),
+            from: from.take(),
+            start_from: None,
+            max: Some(max),
+            include,
+            marker: None,
+        };
+        let Ok(BlobOutcome::BlobsListed(page)) = bench.run(BlobCommand::ListBlobs(asked)) else { panic!() };
+        assert!(page.entries.len() <= max as usize);
+        names.extend(page.entries.into_iter().map(|entry| match entry {
+            BlobEntry::Prefix(prefix) => format!("[{prefix}]"),
+            BlobEntry::Blob(blob) if blob.snapshot.is_some() => format!("{}@", blob.name),
+            BlobEntry::Blob(blob) if blob.is_uncommitted => format!("{}?", blob.name),
+            BlobEntry::Blob(blob) => blob.name.to_string(),
+        }));
+        from = page.next;
+        if from.is_none() {
+            return names;
+        }
+    }
+}
+
+#[test]
+fn names_come_in_order_once_each_flat_and_by_hierarchy() {
+    let bench = Bench::new();
+    for name in ["a", "a/1", "a/2", "a/b/3", "ab", "b/c/d", "b/c/e", "z", "\u{FFFD}", "\u{1F600}", "Z"] {
+        bench.put(name, &bytes(1, 3));
+    }
+    // A blob with many rows, which a list passes over.
+    for number in 0..30 {
+        bench.run_with(put_block("m", &format!("{number:02}"), &bytes(1, 3)), bytes(1, 3)).unwrap();
+    }
+    let flat = ["Z", "a", "a/1", "a/2", "a/b/3", "ab", "b/c/d", "b/c/e", "z", "\u{1F600}", "\u{FFFD}"]
+        .map(str::to_owned);
+    let none = ListInclude::default();
+    for max in [1, 2, 3, 5000] {
+        assert_eq!(list(&bench, "", None, max, none), flat, "{max}");
+        let top = list(&bench, "", Some("/"), max, none);
+        assert_eq!(top, ["Z", "a", "[a/]", "ab", "[b/]", "z", "\u{1F600}", "\u{FFFD}"], "{max}");
+        assert_eq!(list(&bench, "a/", Some("/"), max, none), ["a/1", "a/2", "[a/b/]"], "{max}");
+        assert_eq!(list(&bench, "b/", Some("/"), max, none), ["[b/c/]"], "{max}");
+        assert_eq!(list(&bench, "c", None, max, none), Vec::<String>::new(), "{max}");
+    }
+    let uncommitted = ListInclude { uncommitted_blobs: true, ..none };
+    assert_eq!(list(&bench, "m", None, 1, uncommitted), ["m?"]);
+    bench.run(commit("m", &["00", "01"])).unwrap();
+    assert_eq!(list(&bench, "m", None, 1, none), ["m"]);
+}
+
+#[test]
+fn snapshots_come_before_their_blob() {
+    let bench = Bench::new();
+    for name in ["a", "b"] {
+        bench.put(name, &bytes(1, 3));
+        bench.snapshot(name);
+        bench.snapshot(name);
+    }
+    let snapshots = ListInclude { snapshots: true, ..ListInclude::default() };
+    for max in [1, 2, 4, 5000] {
+        assert_eq!(list(&bench, "", None, max, snapshots), ["a@", "a@", "a", "b@", "b@", "b"], "{max}");
+    }
+    assert_eq!(list(&bench, "", None, 1, ListInclude::default()), ["a", "b"]);
+}
+
+#[test]
+fn blobs_are_found_by_the_tags_that_they_have_now() {
+    let bench = Bench::new();
+    let set = |name: &str, pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let command = BlobCommand::SetBlobTags(SetBlobTags {
+            target: path(name).into(),
+            tags: BlobTags::parse(pairs).unwrap(),
+            sums: TransferSums::default(),
+            conditions: BlobConditions::default(),
+        });
+        bench.run(command).unwrap();
+    };
+    for name in ["a", "b", "c"] {
+        bench.put(name, &bytes(1, 3));
+    }
+    set("a", &[("colour", "blue"), ("size", "1")]);
+    set("b", &[("colour", "blue"), ("size", "2")]);
+    set("c", &[("colour", "red")]);
+    let compare = |name: &str, comparison, value: &str| TagFilter::Compare {
+        name: name.to_owned(),
+        comparison,
+        value: value.to_owned(),
+    };
+    let find = |filter: TagFilter, max: u32| {
+        let (mut names, mut from) = (String::new(), None);
+        loop {
+            let asked = FindBlobs {
+                container: None,
+                in_container: None,
+                filter: Some(filter.clone()),
+                text: String::new(),
+                from: from.take(),
+                max: Some(max),
+            };
+            let Ok(BlobOutcome::BlobsFound(page)) = bench.run(BlobCommand::FindBlobsByTags(asked)) else {
+                panic!()
+            };
+            page.blobs.iter().for_each(|blob| names.push_str(blob.name.as_str()));
+            from = page.next;
+            if from.is_none() {
+                return names;
+            }
+        }
+    };
+    let blue = compare("colour", TagComparison::Equal, "blue");
+    let large = compare("size", TagComparison::Greater, "1");
+    for max in [1, 2, 5000] {
+        assert_eq!(find(blue.clone(), max), "ab", "{max}");
+        assert_eq!(find(large.clone(), max), "b", "{max}");
+        assert_eq!(find(TagFilter::And(vec![large.clone(), blue.clone()]), max), "b");
+    }
+    set("a", &[("colour", "red")]);
+    assert_eq!(find(blue.clone(), 5000), "b");
+    bench.put("b", &bytes(1, 4));
+    assert_eq!(find(blue, 5000), "");
+    assert_eq!(find(compare("colour", TagComparison::GreaterOrEqual, "a"), 5000), "ac");
+}

@@ -1,0 +1,9 @@
+//! What the blob service does, on the reference stores and on stores that fail.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bench;
+mod contents;
+mod faults;
+mod listing;
+mod pages;
+mod states;

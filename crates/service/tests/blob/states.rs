@@ -1,0 +1,130 @@
+//! Snapshots, versions, soft delete, leases: which state of a blob is there, and who may change it.
+
+use bytes::Bytes;
+use tavola_model::{
+    BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTarget, DeleteSnapshots, ErrorCode, EtagMatch,
+    Guid, LeaseAction, LeaseBlob, LeaseDuration, LeaseId, NewKind, VersionConditions,
+};
+use tavola_service::ServiceSettings;
+
+use crate::bench::{Bench, bytes, new_blob, path};
+
+#[test]
+fn a_snapshot_stays_what_it_was_until_it_is_deleted() {
+    let bench = Bench::new();
+    let [first, second] = [bytes(1, 30_000), bytes(2, 30_000)];
+    bench.put("b", &first);
+    let snapshot = bench.snapshot("b");
+    let again = bench.snapshot("b");
+    assert_ne!(snapshot, again);
+    bench.put("b", &second);
+    assert_eq!(bench.content_bytes(), 60_000, "the snapshots keep the old content");
+    assert_eq!(bench.read(snapshot.clone(), None).unwrap(), first);
+    assert_eq!(bench.get("b").unwrap(), second);
+    let refuse = bench.delete(path("b").into(), DeleteSnapshots::Refuse);
+    assert_eq!(refuse, Err(ErrorCode::SnapshotsPresent));
+    bench.delete(again, DeleteSnapshots::Refuse).unwrap();
+    assert_eq!(bench.content_bytes(), 60_000);
+    bench.delete(path("b").into(), DeleteSnapshots::Only).unwrap();
+    assert_eq!(bench.content_bytes(), 30_000);
+    assert_eq!(bench.read(snapshot, None), Err(ErrorCode::BlobNotFound));
+    assert_eq!(bench.get("b").unwrap(), second);
+    bench.snapshot("b");
+    bench.delete(path("b").into(), DeleteSnapshots::Include).unwrap();
+    assert_eq!(bench.get("b"), Err(ErrorCode::BlobNotFound));
+    assert_eq!(bench.content_bytes(), 0);
+}
+
+#[test]
+fn with_versions_every_state_that_was_overwritten_or_deleted_can_be_read() {
+    let bench = Bench::with(ServiceSettings { blob_versions: true, ..ServiceSettings::default() });
+    let states: Vec<Bytes> = (0..3).map(|seed| bytes(seed, 20_000)).collect();
+    let mut versions = Vec::new();
+    for state in &states {
+        let command = BlobCommand::PutBlob(new_blob("b", NewKind::Block, state.len() as u64));
+        match bench.run_with(command, state.clone()).unwrap() {
+            BlobOutcome::BlobPut(written) => versions.push(written.version.unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+    let version = |at: usize| BlobTarget { path: path("b"), moment: BlobMoment::Version(versions[at]) };
+    for (at, state) in states.iter().enumerate() {
+        assert_eq!(bench.read(version(at), None).unwrap(), *state, "{at}");
+    }
+    let current = bench.delete(version(2), DeleteSnapshots::Refuse);
+    assert_eq!(current, Err(ErrorCode::OperationNotAllowedOnRootBlob));
+    bench.delete(path("b").into(), DeleteSnapshots::Refuse).unwrap();
+    assert_eq!(bench.get("b"), Err(ErrorCode::BlobNotFound));
+    assert_eq!(bench.read(version(2), None).unwrap(), states[2]);
+    assert_eq!(bench.content_bytes(), 60_000);
+    bench.delete(version(0), DeleteSnapshots::Refuse).unwrap();
+    assert_eq!(bench.content_bytes(), 40_000);
+}
+
+fn lease(action: LeaseAction) -> BlobCommand {
+    BlobCommand::LeaseBlob(LeaseBlob { blob: path("b"), action, conditions: BlobConditions::default() })
+}
+
+#[test]
+fn a_lease_keeps_others_from_writing_until_it_ends_and_does_not_change_the_etag() {
+    let bench = Bench::new();
+    let body = bytes(1, 10);
+    bench.put("b", &body);
+    let id = LeaseId(Guid([1; 16]));
+    let acquire = LeaseAction::Acquire { duration: LeaseDuration::Seconds(15), proposed: Some(id) };
+    let before = properties(&bench).changed;
+    bench.run(lease(acquire)).unwrap();
+    assert_eq!(properties(&bench).changed, before);
+    let put = |lease| {
+        let mut command = new_blob("b", NewKind::Block, 10);
+        command.conditions.lease = lease;
+        bench.run_with(BlobCommand::PutBlob(command), body.clone()).map(|_| ())
+    };
+    assert_eq!(put(None), Err(ErrorCode::LeaseIdMissing));
+    assert_eq!(put(Some(LeaseId(Guid([2; 16])))), Err(ErrorCode::LeaseIdMismatchWithBlobOperation));
+    assert_eq!(put(Some(id)), Ok(()));
+    assert_eq!(bench.delete(path("b").into(), DeleteSnapshots::Refuse), Err(ErrorCode::LeaseIdMissing));
+    bench.clock.pass_seconds(16);
+    assert_eq!(put(Some(id)), Err(ErrorCode::LeaseLost));
+    assert_eq!(put(None), Ok(()));
+    assert_eq!(
+        bench.run(lease(LeaseAction::Renew(id))).map(|_| ()),
+        Err(ErrorCode::LeaseIdMismatchWithLeaseOperation),
+        "the write in between has ended it"
+    );
+}
+
+#[test]
+fn conditions_are_held_against_the_blob_as_it_is() {
+    let bench = Bench::new();
+    let body = bytes(1, 10);
+    let put = |version| {
+        let mut command = new_blob("b", NewKind::Block, 10);
+        command.conditions.version = version;
+        bench.run_with(BlobCommand::PutBlob(command), body.clone()).map(|_| ())
+    };
+    let none_match = |named| VersionConditions { if_none_match: Some(named), ..VersionConditions::default() };
+    let matches = |named| VersionConditions { if_match: Some(named), ..VersionConditions::default() };
+    assert_eq!(put(matches(EtagMatch::Any)), Err(ErrorCode::ConditionNotMet));
+    assert_eq!(put(none_match(EtagMatch::Any)), Ok(()));
+    assert_eq!(put(none_match(EtagMatch::Any)), Err(ErrorCode::BlobAlreadyExists));
+    let etag = properties(&bench).changed.etag();
+    assert_eq!(put(none_match(EtagMatch::Is(etag))), Err(ErrorCode::ConditionNotMet));
+    assert_eq!(put(matches(EtagMatch::Is(etag))), Ok(()));
+    assert_eq!(put(matches(EtagMatch::Is(etag))), Err(ErrorCode::ConditionNotMet));
+    let etag = properties(&bench).changed.etag();
+    let read = |version| {
+        let conditions = BlobConditions { version, ..BlobConditions::default() };
+        bench.run(BlobCommand::GetBlobProperties(path("b").into(), conditions)).map(|_| ())
+    };
+    assert_eq!(read(none_match(EtagMatch::Is(etag))), Err(ErrorCode::NotModified));
+    assert_eq!(read(matches(EtagMatch::Foreign)), Err(ErrorCode::ConditionNotMet));
+    assert_eq!(read(matches(EtagMatch::Is(etag))), Ok(()));
+}
+
+fn properties(bench: &Bench) -> tavola_model::BlobProperties {
+    match bench.run(BlobCommand::GetBlobProperties(path("b").into(), BlobConditions::default())).unwrap() {
+        BlobOutcome::BlobPropertiesFetched(properties) => *properties,
+        other => panic!("{other:?}"),
+    }
+}
