@@ -105,7 +105,8 @@ impl Pipeline {
             overrides: BlobHeaders::default(),
             conditions: BlobConditions::default(),
         };
-        let permitted = self.permit(&request, &address, Command::Blob(BlobCommand::GetBlob(get)), now).await;
+        let permitted =
+            self.permit(&request, &address, Command::Blob(Box::new(BlobCommand::GetBlob(get))), now).await;
         permitted.map(drop).map_err(|error| refuse_source(&error, has_token))
     }
 
@@ -184,7 +185,9 @@ impl Pipeline {
         };
         let command = blob::decode(route, &request)?;
         let is_inside = match &command {
-            Command::Blob(command @ (BlobCommand::DeleteBlob(_) | BlobCommand::SetBlobTier(_))) => {
+            Command::Blob(command)
+                if matches!(**command, BlobCommand::DeleteBlob(_) | BlobCommand::SetBlobTier(_)) =>
+            {
                 address.account == head.address.account
                     && container.is_none_or(|container| command.container() == Some(container))
             }
