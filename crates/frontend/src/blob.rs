@@ -220,6 +220,10 @@ impl Pipeline {
 fn refuse_source(error: &ServiceError, has_token: bool) -> ServiceError {
     match error.code {
         ErrorCode::ServerBusy | ErrorCode::InternalError | ErrorCode::OperationTimedOut => error.clone(),
+        // Versions of old say of what they hide that it is not there.
+        ErrorCode::ResourceNotFound => {
+            ServiceError::with_message(ErrorCode::CannotVerifyCopySource, error.message.clone())
+        }
         _ if has_token => ServiceError::with_message(ErrorCode::CopySourceForbidden, error.message.clone()),
         _ => ErrorCode::CopySourceUnauthorized.into(),
     }
