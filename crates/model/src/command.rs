@@ -5,7 +5,7 @@ use crate::{
     BlobCommand, ContainerName, QueueCommand, QueueName, ServicePropertiesPatch, TableCommand, TableName,
 };
 
-/// A request, understood.
+/// A decoded request.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// For the service as a whole; every service of an account has the same.
