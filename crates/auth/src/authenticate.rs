@@ -14,7 +14,7 @@ use tavola_model::{
 use crate::access::Access;
 use crate::delegation::{self, KeyIssuer};
 use crate::sas::{self, BlobScope, SasFields};
-use crate::shared_key::{self, Scheme, SignedRequest};
+use crate::shared_key::{self, Scheme, SignedRequest, Spaces};
 use crate::{Account, Accounts, KeyLimit};
 
 /// Seconds that the date of a signed request may differ from ours
@@ -194,6 +194,10 @@ fn check_shared_key(
     }
     let primary = primary_path(head).and_then(|path| text_of(&SignedRequest { path: &path, ..request }));
     if primary.is_some_and(|text| account.verifies(&text, signature)) {
+        return Ok(());
+    }
+    let kept = shared_key::text_with(service, scheme, account.name(), &request, Spaces::Kept);
+    if kept != text && kept.is_some_and(|text| account.verifies(&text, signature)) {
         return Ok(());
     }
     Err(mismatch(service, signature, text.as_deref()))

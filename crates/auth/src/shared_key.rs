@@ -43,6 +43,15 @@ pub struct SignedRequest<'a> {
     pub headers: &'a HeaderMap,
 }
 
+/// What becomes of white space within the values of headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spaces {
+    /// Each run is one space, as documented.
+    Folded,
+    /// It stays, as many clients sign it.
+    Kept,
+}
+
 /// The text to sign; `None` if a header or the query is not text.
 pub(crate) fn string_to_sign(
     service: StorageService,
@@ -50,11 +59,26 @@ pub(crate) fn string_to_sign(
     account: &AccountName,
     request: &SignedRequest<'_>,
 ) -> Option<String> {
+    text_with(service, scheme, account, request, Spaces::Folded)
+}
+
+/// The same with white space as given.
+pub(crate) fn text_with(
+    service: StorageService,
+    scheme: Scheme,
+    account: &AccountName,
+    request: &SignedRequest<'_>,
+    spaces: Spaces,
+) -> Option<String> {
     match (service, scheme) {
         (StorageService::Table, Scheme::SharedKey) => table_text(account, request),
         (StorageService::Table, Scheme::SharedKeyLite) => table_lite_text(account, request),
-        (StorageService::Blob | StorageService::Queue, Scheme::SharedKey) => full_text(account, request),
-        (StorageService::Blob | StorageService::Queue, Scheme::SharedKeyLite) => lite_text(account, request),
+        (StorageService::Blob | StorageService::Queue, Scheme::SharedKey) => {
+            full_text(account, request, spaces)
+        }
+        (StorageService::Blob | StorageService::Queue, Scheme::SharedKeyLite) => {
+            lite_text(account, request, spaces)
+        }
     }
 }
 
@@ -77,7 +101,7 @@ fn table_lite_text(account: &AccountName, request: &SignedRequest<'_>) -> Option
 }
 
 /// Blob and queue, version 2009-09-19 and later.
-fn full_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<String> {
+fn full_text(account: &AccountName, request: &SignedRequest<'_>, spaces: Spaces) -> Option<String> {
     let headers = request.headers;
     let mut text = String::with_capacity(512);
     push_line(&mut text, request.method.as_str());
@@ -90,20 +114,20 @@ fn full_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<Strin
     for name in ["if-modified-since", "if-match", "if-none-match", "if-unmodified-since", "range"] {
         push_line(&mut text, header(headers, name)?);
     }
-    push_x_ms_headers(&mut text, headers)?;
+    push_x_ms_headers(&mut text, headers, spaces)?;
     push_full_resource(&mut text, account, request)?;
     Some(text)
 }
 
 /// Blob and queue.
-fn lite_text(account: &AccountName, request: &SignedRequest<'_>) -> Option<String> {
+fn lite_text(account: &AccountName, request: &SignedRequest<'_>, spaces: Spaces) -> Option<String> {
     let headers = request.headers;
     let mut text = String::with_capacity(512);
     push_line(&mut text, request.method.as_str());
     push_line(&mut text, header(headers, &CONTENT_MD5)?);
     push_line(&mut text, header(headers, header::CONTENT_TYPE)?);
     push_line(&mut text, date_unless_x_ms_date(headers)?);
-    push_x_ms_headers(&mut text, headers)?;
+    push_x_ms_headers(&mut text, headers, spaces)?;
     push_short_resource(&mut text, account, request);
     Some(text)
 }
@@ -141,8 +165,8 @@ fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// Every `x-ms-*` header by name, white space folded.
-fn push_x_ms_headers(text: &mut String, headers: &HeaderMap) -> Option<()> {
+/// Every `x-ms-*` header by name.
+fn push_x_ms_headers(text: &mut String, headers: &HeaderMap, spaces: Spaces) -> Option<()> {
     let mut names: Vec<&str> =
         headers.keys().map(http::HeaderName::as_str).filter(|name| name.starts_with("x-ms-")).collect();
     names.sort_unstable();
@@ -153,7 +177,12 @@ fn push_x_ms_headers(text: &mut String, headers: &HeaderMap) -> Option<()> {
             if index > 0 {
                 text.push(',');
             }
-            for (index, word) in value.to_str().ok()?.split_ascii_whitespace().enumerate() {
+            let value = value.to_str().ok()?;
+            if spaces == Spaces::Kept {
+                text.push_str(value.trim());
+                continue;
+            }
+            for (index, word) in value.split_ascii_whitespace().enumerate() {
                 if index > 0 {
                     text.push(' ');
                 }

@@ -18,12 +18,32 @@ use crate::source::Source;
 use crate::values::Values;
 
 /// The property that names the type of an entity.
+///
+/// ```
+/// assert_eq!(tavola_client::entity::ENTITY_TYPE, "EntityType");
+/// ```
 pub const ENTITY_TYPE: &str = "EntityType";
 
 /// The property that holds the stamp of a write, where the type asks for one.
+///
+/// ```
+/// assert_eq!(tavola_client::entity::STAMP, "WriteStamp");
+/// ```
 pub const STAMP: &str = "WriteStamp";
 
 /// Where the parts of the key are kept.
+///
+/// ```
+/// # use tavola_client::{Entity, Readable, Writable};
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+/// use tavola_client::{KeyParts, Values};
+/// let don = Employee { department: "Sales".into(), id: 1, age: 34, name: "Don".into(), tags: vec![], pay: None };
+/// let mut copy = Values::with_secrets();
+/// don.write(KeyParts::AsProperties, &mut copy).unwrap();
+/// assert!(copy.get("department").is_some());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyParts {
     /// In the key alone.
@@ -34,6 +54,16 @@ pub enum KeyParts {
 }
 
 /// What can be written to a table: an entity type, a set of them, or a bag of properties.
+///
+/// ```
+/// # use tavola_client::{Entity, Readable, Writable};
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+/// let don = Employee { department: "Sales".into(), id: 1, age: 34, name: "Don".into(), tags: vec![], pay: None };
+/// assert_eq!(don.key().unwrap().row, "000001");
+/// assert!(don.owns("age") && !don.owns("AddedByOthers"));
+/// ```
 pub trait Writable: Send + Sync {
     /// Whether every write carries a stamp of its own, so that a write whose answer was lost can be told from an equal
     /// one of another writer.
@@ -50,6 +80,12 @@ pub trait Writable: Send + Sync {
 }
 
 /// What can be read from a table: an entity type, a set of them, or a bag of properties.
+///
+/// ```
+/// use tavola_client::{DynamicEntity, Readable};
+/// let bag = DynamicEntity::new(("p", "r")).with("A", 1);
+/// assert_eq!(DynamicEntity::read(&bag.as_source()).unwrap(), bag);
+/// ```
 pub trait Readable: Sized + Send + 'static {
     /// Reads an entity.
     fn read(source: &Source<'_>) -> Result<Self, MapError>;
@@ -108,6 +144,17 @@ pub trait Entity: Readable + Writable + 'static {
 /// An entity as it was read or written: its value, its tag, and all properties that were stored.
 ///
 /// It stands for its value (`stored.age += 1`); `table.save(&mut stored)` sends what differs.
+///
+/// ```no_run
+/// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+/// # use tavola_client::DynamicEntity;
+/// if let Some(mut department) = table.get::<DynamicEntity>(("Sales", "Department"), None).await? {
+///     department.put("EmployeeCount", 154);
+///     table.save(&mut department, None).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stored<T> {
     /// The entity.
@@ -141,6 +188,13 @@ impl<T> Stored<T> {
     }
 
     /// The key under which it was read.
+    ///
+    /// ```
+    /// use tavola_client::{DynamicEntity, Stored, Values};
+    /// let bag = DynamicEntity::new(("p", "r"));
+    /// let stored = Stored::new(bag.clone(), "e".into(), None, bag.key.clone(), Values::new().pack().unwrap());
+    /// assert_eq!(stored.stored_key().row, "r");
+    /// ```
     pub fn stored_key(&self) -> &EntityKey {
         &self.key
     }
@@ -153,11 +207,25 @@ impl<T> Stored<T> {
     }
 
     /// The properties as they were read.
+    ///
+    /// ```
+    /// use tavola_client::{DynamicEntity, Stored, Values};
+    /// let bag = DynamicEntity::new(("p", "r"));
+    /// let stored = Stored::new(bag.clone(), "e".into(), None, bag.key.clone(), Values::new().pack().unwrap());
+    /// assert_eq!(stored.original().get("A"), None);
+    /// ```
     pub fn original(&self) -> Source<'_> {
         Source::packed(&self.key, &self.original)
     }
 
     /// The value as another type of the same entity.
+    ///
+    /// ```
+    /// use tavola_client::{DynamicEntity, Stored, Values};
+    /// let bag = DynamicEntity::new(("p", "r"));
+    /// let stored = Stored::new(bag.clone(), "e".into(), None, bag.key.clone(), Values::new().pack().unwrap());
+    /// assert_eq!(stored.map(|_| 5).value, 5);
+    /// ```
     pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Stored<U> {
         Stored {
             value: map(self.value),
@@ -183,6 +251,14 @@ impl<T> DerefMut for Stored<T> {
 }
 
 /// The least that makes the stored entity equal to the changed one.
+///
+/// ```
+/// use tavola_client::{DynamicEntity, Stored, Values};
+/// let bag = DynamicEntity::new(("p", "r"));
+/// let stored = Stored::new(bag.clone(), "e".into(), None, bag.key.clone(), Values::new().pack().unwrap());
+/// use tavola_client::Save;
+/// assert_eq!(stored.plan_save().unwrap(), Save::Nothing);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Save {
     /// Nothing differs: no request.
@@ -195,6 +271,15 @@ pub enum Save {
 
 impl<T: Writable> Stored<T> {
     /// What `save` sends. A changed key is refused: that is a move, not a save.
+    ///
+    /// ```
+    /// use tavola_client::{DynamicEntity, Stored, Values};
+    /// let bag = DynamicEntity::new(("p", "r"));
+    /// let mut stored = Stored::new(bag.clone(), "e".into(), None, bag.key.clone(), Values::new().pack().unwrap());
+    /// use tavola_client::Save;
+    /// stored.put("A", 1);
+    /// assert!(matches!(stored.plan_save().unwrap(), Save::Merge(values) if values.len() == 1));
+    /// ```
     pub fn plan_save(&self) -> Result<Save> {
         if self.value.key()? != self.key {
             return Err(crate::Error::Limit("a save cannot change the key: move the entity instead"));
@@ -269,11 +354,28 @@ pub struct Changes<E> {
 
 impl<E: Entity> Changes<E> {
     /// None yet.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// assert!(tavola_client::Changes::<Employee>::new().to_values().is_empty());
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets a property.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// let changes = tavola_client::Changes::<Employee>::new().set(|e| e.age, 35);
+    /// assert_eq!(changes.to_values().len(), 1);
+    /// ```
     #[must_use]
     pub fn set<P: Assign<E, V>, V>(mut self, which: impl FnOnce(E::Properties) -> P, value: V) -> Self {
         let (name, value) = which(E::PROPERTIES).assign(value);
@@ -282,6 +384,14 @@ impl<E: Entity> Changes<E> {
     }
 
     /// Names and values.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// assert_eq!(tavola_client::Changes::<Employee>::new().to_values().len(), 0);
+    /// ```
     pub fn to_values(&self) -> Values<'_> {
         let mut values = Values::new();
         for (name, value) in &self.values {

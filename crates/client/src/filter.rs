@@ -18,18 +18,45 @@ use crate::key::successor;
 use crate::source::Source;
 
 /// A property of the entity type `E`, whose field is a `T`.
+///
+/// ```
+/// # use tavola_client::{Entity, Readable, Writable};
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+/// let age = Employee::PROPERTIES.age;
+/// assert_eq!((age.name(), age.lt(30).to_string().as_str()), ("age", "age lt 30"));
+/// ```
 pub struct Prop<E, T> {
     name: &'static str,
     types: PhantomData<fn() -> (E, T)>,
 }
 
 /// A property that is kept as JSON text: it can be read and set whole, not compared.
+///
+/// ```
+/// # use tavola_client::{Entity, Readable, Writable};
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+/// use tavola_client::Changes;
+/// let changes = Changes::<Employee>::new().set(|e| e.tags, vec![1]);
+/// assert_eq!(changes.to_values().len(), 1);
+/// ```
 pub struct JsonProp<E, T> {
     name: &'static str,
     types: PhantomData<fn() -> (E, T)>,
 }
 
 /// An encrypted property: the service sees only bytes, so it can be neither compared nor merged.
+///
+/// ```
+/// # use tavola_client::{Entity, Readable, Writable};
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+/// assert_eq!(Employee::PROPERTIES.pay.name(), "pay");
+/// ```
 pub struct Secret<E, T> {
     name: &'static str,
     types: PhantomData<fn() -> (E, T)>,
@@ -68,26 +95,74 @@ property_kinds!(Prop, JsonProp, Secret);
 #[allow(clippy::should_implement_trait, reason = "the words of the query language")]
 impl<E, T: Property> Prop<E, T> {
     /// Equal.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// assert_eq!(Employee::PROPERTIES.age.eq(30).to_string(), "age eq 30");
+    /// ```
     pub fn eq(self, literal: impl IntoLiteral<T::Literal>) -> Filter<E> {
         self.compare(Operator::Eq, literal)
     }
     /// Not equal.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// assert_eq!(Employee::PROPERTIES.age.ne(30).to_string(), "age ne 30");
+    /// ```
     pub fn ne(self, literal: impl IntoLiteral<T::Literal>) -> Filter<E> {
         self.compare(Operator::Ne, literal)
     }
     /// Greater.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// assert_eq!(Employee::PROPERTIES.age.gt(30).to_string(), "age gt 30");
+    /// ```
     pub fn gt(self, literal: impl IntoLiteral<T::Literal>) -> Filter<E> {
         self.compare(Operator::Gt, literal)
     }
     /// Greater or equal.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// assert_eq!(Employee::PROPERTIES.age.ge(30).to_string(), "age ge 30");
+    /// ```
     pub fn ge(self, literal: impl IntoLiteral<T::Literal>) -> Filter<E> {
         self.compare(Operator::Ge, literal)
     }
     /// Less.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// assert_eq!(Employee::PROPERTIES.age.lt(30).to_string(), "age lt 30");
+    /// ```
     pub fn lt(self, literal: impl IntoLiteral<T::Literal>) -> Filter<E> {
         self.compare(Operator::Lt, literal)
     }
     /// Less or equal.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// assert_eq!(Employee::PROPERTIES.age.le(30).to_string(), "age le 30");
+    /// ```
     pub fn le(self, literal: impl IntoLiteral<T::Literal>) -> Filter<E> {
         self.compare(Operator::Le, literal)
     }
@@ -99,6 +174,15 @@ impl<E, T: Property> Prop<E, T> {
 
 impl<E, T: Property<Literal = String>> Prop<E, T> {
     /// The text begins with this prefix, as a range of two comparisons: the service has no such function.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// let filter = Employee::PROPERTIES.name.starts_with("Ha");
+    /// assert_eq!(filter.to_string(), "name ge 'Ha' and name lt 'Hb'");
+    /// ```
     pub fn starts_with(self, prefix: &str) -> Filter<E> {
         let from = self.ge(prefix);
         match successor(prefix) {
@@ -147,6 +231,16 @@ macro_rules! incomparable {
 incomparable!(JsonProp, Secret);
 
 /// A property that a merge can set to a `V`.
+///
+/// ```
+/// # use tavola_client::{Entity, Readable, Writable};
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+/// use tavola_client::filter::Assign;
+/// let (name, value) = Employee::PROPERTIES.age.assign(35);
+/// assert_eq!((name, value.as_i64()), ("age", Some(35)));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be set to `{V}` by a merge",
     label = "not a value that a merge can set here",
@@ -219,12 +313,30 @@ impl<E> Filter<E> {
     }
 
     /// Both hold; also `&`.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// let e = Employee::PROPERTIES;
+    /// assert_eq!(e.age.ge(1).and(e.age.le(9)).to_string(), "age ge 1 and age le 9");
+    /// ```
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         self.join(other, Step::And)
     }
 
     /// One holds; also `|`.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// let e = Employee::PROPERTIES;
+    /// assert_eq!(e.age.lt(1).or(e.age.gt(9)).to_string(), "age lt 1 or age gt 9");
+    /// ```
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         self.join(other, Step::Or)
@@ -237,6 +349,14 @@ impl<E> Filter<E> {
     }
 
     /// The tree that the service's own parser makes of the text.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// assert_eq!(Employee::PROPERTIES.age.ge(1).to_tree().nodes().len(), 1);
+    /// ```
     pub fn to_tree(&self) -> tavola_model::Filter {
         let mut builder = FilterBuilder::new();
         let mut operands = Vec::new();
@@ -260,6 +380,16 @@ impl<E> Filter<E> {
     }
 
     /// The same filter, of another entity type. For queries over several types.
+    ///
+    /// ```
+    /// # use tavola_client::{Entity, Readable, Writable};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+    /// use tavola_client::{DynamicEntity, Filter};
+    /// let filter: Filter<DynamicEntity> = Employee::PROPERTIES.age.ge(1).cast();
+    /// assert_eq!(filter.to_string(), "age ge 1");
+    /// ```
     #[must_use]
     pub fn cast<F>(self) -> Filter<F> {
         Filter { steps: self.steps, entity: PhantomData }
@@ -308,6 +438,18 @@ impl<E> Not for Filter<E> {
 }
 
 /// One property or a tuple of them: what `select` asks for, and what it gives.
+///
+/// ```
+/// # use tavola_client::{Entity, Readable, Writable};
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # struct Employee { department: String, id: u32, age: i32, name: String, #[entity(json)] tags: Vec<u8>, #[entity(encrypt)] pay: Option<i64> }
+/// use tavola_client::filter::Columns;
+/// let e = Employee::PROPERTIES;
+/// let mut names = Vec::new();
+/// (e.age, e.name).push_names(&mut names);
+/// assert_eq!(names, ["age", "name"]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a projection of `{E}`",
     label = "expected a property of `{E}`, or a tuple of up to twelve",

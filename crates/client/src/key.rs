@@ -79,6 +79,13 @@ fn is_forbidden(character: char) -> bool {
 }
 
 /// How a part is written into a key.
+///
+/// ```
+/// use tavola_client::key::{Form, KeyPart};
+/// let mut key = String::new();
+/// 7u32.write_part(Form::Padded(6), &mut key).unwrap();
+/// assert_eq!(key, "000007");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `{name}`.
@@ -92,6 +99,11 @@ pub enum Form {
 }
 
 /// The forms that a type has in keys; the macro refuses the others.
+///
+/// ```
+/// use tavola_client::key::{KeyPart, PartKind};
+/// assert_eq!(<u32 as KeyPart>::KIND, PartKind::Number);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
     /// Plain and escaped.
@@ -124,6 +136,11 @@ impl PartKind {
 /// A type that can be a part of a key.
 ///
 /// In every form of fixed width, keys must sort as values do, and text must read back as the value.
+///
+/// ```
+/// use tavola_client::key::{Form, KeyPart};
+/// assert_eq!(u32::parse_part("000212", Form::Padded(6)), Some(212));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a part of a key",
     label = "does not sort as text",
@@ -286,6 +303,11 @@ impl<T: KeyPart> KeyPart for Option<T> {
 }
 
 /// One piece of a template.
+///
+/// ```
+/// use tavola_client::key::Piece;
+/// assert_ne!(Piece::Text("a"), Piece::Text("b"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// Text that every key has here.
@@ -302,6 +324,11 @@ pub enum Piece {
 }
 
 /// A template in pieces. The macro has checked that keys made of it can be parsed back.
+///
+/// ```
+/// use tavola_client::key::{Piece, Template};
+/// assert!(Template { text: "Department", pieces: &[Piece::Text("Department")] }.fits("Department"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
     /// As it stands in the attribute.

@@ -16,6 +16,7 @@ use tavola_engine::{
 };
 use tavola_model::{Clock, DateTime};
 
+use crate::content::CqlContents;
 use crate::janitor::{self, Candidates, Cursors};
 use crate::lane::Lanes;
 use crate::metrics::{Counters, CqlMetrics};
@@ -53,6 +54,7 @@ impl ConnectError {
 /// The distributed engine. Dropping it ends its background work; writers under way finish.
 pub struct CqlEngine {
     pub(crate) core: Arc<Core>,
+    pub(crate) contents: Arc<CqlContents>,
     nodes: Vec<NodeReport>,
 }
 
@@ -96,7 +98,8 @@ impl CqlEngine {
             transaction_bytes_max: safety::transaction_bytes_max(&nodes),
         });
         tokio::spawn(janitor::run(Arc::downgrade(&core)));
-        Ok(Arc::new(Self { core, nodes }))
+        let contents = Arc::new(CqlContents::new(&core));
+        Ok(Arc::new(Self { core, contents, nodes }))
     }
 
     /// The nodes as they were when the engine was connected.

@@ -11,12 +11,14 @@
 //!   first row is written, and unlisted by a write of its head, so the list never lacks one that has rows.
 //! - `spaces`: which spaces exist is rows too. A server may rely on a look at them for the time of a lease, and
 //!   whoever drops a space waits that long.
+//! - `content`: the bytes of blobs, in rows of a mebibyte without conditions.
 //! - `members`: the servers that are up, so that they can agree on who writes where. Nothing depends on it.
 //!
 //! `docs/cluster.md` tells how to run it, and `docs/decisions/0004-cassandra.md` why it is as it is.
 
 mod census;
 mod commit;
+mod content;
 mod directory;
 mod engine;
 mod head;
@@ -34,6 +36,7 @@ mod store;
 mod tls;
 mod view;
 
+pub use content::CqlContents;
 pub use engine::{ConnectError, CqlEngine};
 pub use members::{ANNOUNCE_EVERY, Listed, Members};
 pub use metrics::CqlMetrics;

@@ -30,7 +30,11 @@ const LEASE_MS: &str = "lease-ms";
 /// apart from the table, so that a table that is there already gets it too.
 ///
 /// `member`: the servers that are up. A server works without it, so it is no part of the version.
-const TABLES: [&str; 5] = [
+///
+/// `content_day`, `content`, `chunk`: contents of blobs (`content/mod.rs`), written without conditions. Nothing comes back
+/// that does harm, so markers of removed ones are kept for a day only. A server works without them as long as nobody stores
+/// a blob, so they are no part of the version either.
+const TABLES: [&str; 8] = [
     "CREATE TABLE IF NOT EXISTS about (name text PRIMARY KEY, value text)",
     "CREATE TABLE IF NOT EXISTS row (
        space blob, part blob, key blob,
@@ -43,6 +47,16 @@ const TABLES: [&str; 5] = [
     "ALTER TABLE directory WITH gc_grace_seconds = 3600",
     "CREATE TABLE IF NOT EXISTS member (list text, name text, about text, PRIMARY KEY (list, name))
        WITH gc_grace_seconds = 3600",
+    "CREATE TABLE IF NOT EXISTS content_day (list text, space blob, day int, PRIMARY KEY (list, space, day))
+       WITH gc_grace_seconds = 86400",
+    "CREATE TABLE IF NOT EXISTS content (
+       space blob, day int, shard smallint, id blob,
+       owner blob, segments int, length bigint,
+       PRIMARY KEY ((space, day, shard), id)) WITH gc_grace_seconds = 86400",
+    "CREATE TABLE IF NOT EXISTS chunk (
+       space blob, id blob, segment int, n smallint,
+       body blob, sums blob,
+       PRIMARY KEY ((space, id, segment), n)) WITH gc_grace_seconds = 86400",
 ];
 
 /// Makes the keyspace and its tables, as far as they are not there, and sets what they lack.

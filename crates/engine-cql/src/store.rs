@@ -326,7 +326,7 @@ fn stored_row(version: Option<i64>, body: Option<Bytes>) -> Result<StoredRow, Tr
     }
 }
 
-fn impossible(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
+pub(crate) fn impossible(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
     Trouble::Impossible(error.into())
 }
 
@@ -335,7 +335,7 @@ fn unclear(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
 }
 
 /// What a failure says about the statement. Whatever is not plain is unclear.
-fn trouble(error: ExecutionError) -> Trouble {
+pub(crate) fn trouble(error: ExecutionError) -> Trouble {
     let kind = match &error {
         ExecutionError::BadQuery(_) => Trouble::Impossible,
         ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => Trouble::NotDone,

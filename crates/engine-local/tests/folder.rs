@@ -65,10 +65,10 @@ async fn a_folder_in_use_is_refused_by_name() {
 #[tokio::test]
 async fn an_unknown_format_is_refused() {
     let folder = filled_folder().await;
-    fs::write(folder.path().join("FORMAT"), "tavola data folder, format 3\n").unwrap();
+    fs::write(folder.path().join("FORMAT"), "tavola data folder, format 4\n").unwrap();
     let error = open(folder.path()).err().unwrap();
     assert!(
-        matches!(&error, OpenError::FormatUnknown { found, .. } if found.ends_with("format 3")),
+        matches!(&error, OpenError::FormatUnknown { found, .. } if found.ends_with("format 4")),
         "{error}"
     );
     fs::write(folder.path().join("FORMAT"), "tavola data folder, format 1\n").unwrap();

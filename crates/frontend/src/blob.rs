@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use tavola_auth::{HeadNeed, RequestHead};
+use tavola_auth::{Caller, HeadNeed, RequestHead};
 use tavola_model::{
     Address, BatchAnswer, BatchDone, BlobCommand, BlobConditions, BlobHeaders, BlobOutcome, Command,
     ContainerName, DateTime, ErrorCode, GetBlob, Outcome, Query, ServiceError, StorageService,
@@ -62,18 +62,20 @@ impl Pipeline {
     pub(crate) async fn check_source(
         &self,
         head: Head<'_>,
-        is_owner: bool,
-        command: &BlobCommand,
+        caller: &Caller,
+        command: &Command,
         now: DateTime,
     ) -> Result<(), ServiceError> {
-        let Some(source) = command.source() else { return Ok(()) };
-        let is_copy = matches!(command, BlobCommand::CopyBlob(copy) if !copy.is_sync);
+        let Command::Blob(asked) = command else { return Ok(()) };
+        let Some(source) = asked.source() else { return Ok(()) };
         let Some((account, target)) = source.target.clone() else {
             return Err(ErrorCode::CannotVerifyCopySource.into());
         };
+        // Another server's.
+        self.accounts().current().get(&account).ok_or(ErrorCode::CannotVerifyCopySource)?;
         let query = Query::parse(&source.query).ok_or(ErrorCode::CannotVerifyCopySource)?;
         let has_token = query.get("sig").is_some() || source.authorization.is_some();
-        if is_copy && is_owner && account == head.address.account && !has_token {
+        if !has_token && caller.covers_source(&account, command) {
             return Ok(());
         }
         let address = Address::parse(&source.host, &source.path).ok_or(ErrorCode::CannotVerifyCopySource)?;
@@ -81,7 +83,9 @@ impl Pipeline {
         if let Ok(host) = HeaderValue::from_str(&source.host) {
             headers.insert(header::HOST, host);
         }
-        headers.insert("x-ms-version", HeaderValue::from_static("2021-12-02"));
+        if let Some(version) = head.received.headers.get("x-ms-version") {
+            headers.insert("x-ms-version", version.clone());
+        }
         if let Some(Ok(token)) = source.authorization.as_deref().map(HeaderValue::from_str) {
             headers.insert(header::AUTHORIZATION, token);
         }
@@ -101,7 +105,8 @@ impl Pipeline {
             overrides: BlobHeaders::default(),
             conditions: BlobConditions::default(),
         };
-        let permitted = self.permit(&request, &address, Command::Blob(BlobCommand::GetBlob(get)), now).await;
+        let permitted =
+            self.permit(&request, &address, Command::Blob(Box::new(BlobCommand::GetBlob(get))), now).await;
         permitted.map(drop).map_err(|error| refuse_source(&error, has_token))
     }
 
@@ -121,7 +126,7 @@ impl Pipeline {
             }
             None => None,
         };
-        tavola_auth::authorize(&caller, policy.as_ref(), command, now)
+        self.authorize(&caller, policy.as_ref(), command, now).await
     }
 }
 
@@ -180,7 +185,9 @@ impl Pipeline {
         };
         let command = blob::decode(route, &request)?;
         let is_inside = match &command {
-            Command::Blob(command @ (BlobCommand::DeleteBlob(_) | BlobCommand::SetBlobTier(_))) => {
+            Command::Blob(command)
+                if matches!(**command, BlobCommand::DeleteBlob(_) | BlobCommand::SetBlobTier(_)) =>
+            {
                 address.account == head.address.account
                     && container.is_none_or(|container| command.container() == Some(container))
             }
@@ -213,6 +220,10 @@ impl Pipeline {
 fn refuse_source(error: &ServiceError, has_token: bool) -> ServiceError {
     match error.code {
         ErrorCode::ServerBusy | ErrorCode::InternalError | ErrorCode::OperationTimedOut => error.clone(),
+        // Versions of old say of what they hide that it is not there.
+        ErrorCode::ResourceNotFound => {
+            ServiceError::with_message(ErrorCode::CannotVerifyCopySource, error.message.clone())
+        }
         _ if has_token => ServiceError::with_message(ErrorCode::CopySourceForbidden, error.message.clone()),
         _ => ErrorCode::CopySourceUnauthorized.into(),
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
-use tavola_auth::{Caller, RequestHead};
+use tavola_auth::{Caller, Permitted, RequestHead};
 use tavola_model::{
     AccountName, Address, BlobCommand, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query,
     RandomSource, ServiceError, SignedIdentifier, StorageService, TableCommand,
@@ -214,15 +214,15 @@ impl Pipeline {
         if address.secondary && command.writes() {
             return Err(ErrorCode::WriteOperationsNotAllowed.into());
         }
-        let permitted = tavola_auth::authorize(&caller, policy.as_ref(), command, now)?;
+        let permitted = self.authorize(&caller, policy.as_ref(), command, now).await?;
         if let Command::Blob(command) = permitted.command() {
-            if let BlobCommand::SubmitBatch(container) = command {
+            if let BlobCommand::SubmitBatch(container) = command.as_ref() {
                 let outcome =
                     Box::pin(self.answer_batch(head, container.as_ref(), &whole, reply, now)).await?;
                 return Ok(Done::Here(Executed { outcome, download: None }));
             }
             if command.source().is_some() {
-                Box::pin(self.check_source(head, caller.is_owner(), command, now)).await?;
+                Box::pin(self.check_source(head, &caller, permitted.command(), now)).await?;
             }
         }
         if let Some(affinity) = &self.affinity {
@@ -322,6 +322,23 @@ impl Pipeline {
         id: &str,
     ) -> Result<Option<SignedIdentifier>, ServiceError> {
         self.find_policy(received.origin.service, &address.account, resource, id).await
+    }
+
+    /// Permits a command, or says why not. Who has no credentials may read what is public.
+    pub(crate) async fn authorize(
+        &self,
+        caller: &Caller,
+        policy: Option<&SignedIdentifier>,
+        command: Command,
+        now: DateTime,
+    ) -> Result<Permitted, ServiceError> {
+        match caller.asks_public_access(&command) {
+            None => tavola_auth::authorize(caller, policy, command, now),
+            Some(container) => {
+                let access = self.service.public_access(caller.account(), container).await?;
+                tavola_auth::authorize_public(caller, access.unwrap_or_default(), command)
+            }
+        }
     }
 
     pub(crate) async fn find_policy(

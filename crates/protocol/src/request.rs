@@ -7,11 +7,13 @@ use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tavola_model::{ErrorCode, Metadata, ServiceError};
 
 use crate::version::ApiVersion;
 
 /// What stays as it is in a path or a query: the unreserved characters of RFC 3986.
-const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+pub(crate) const UNRESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 static VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 
@@ -72,6 +74,34 @@ impl Request {
 
     pub(crate) fn with_static(self, name: &'static str, value: &'static str) -> Self {
         self.with_header(HeaderName::from_static(name), HeaderValue::from_static(value))
+    }
+
+    /// Adds metadata. Names are sent in lower case, as all header names.
+    pub(crate) fn with_metadata(mut self, metadata: &Metadata) -> Result<Self, ServiceError> {
+        for (name, value) in metadata.iter() {
+            let name = HeaderName::try_from(format!("x-ms-meta-{}", name.to_ascii_lowercase()));
+            let value = HeaderValue::from_str(value).map_err(|_| ErrorCode::InvalidMetadata)?;
+            self.headers.insert(name.map_err(|_| ErrorCode::InvalidMetadata)?, value);
+        }
+        Ok(self)
+    }
+
+    /// Adds a header with a text that may not fit into one.
+    pub(crate) fn with_text(self, name: &'static str, text: &str) -> Result<Self, ServiceError> {
+        let value = HeaderValue::from_str(text).map_err(|_| ErrorCode::InvalidHeaderValue)?;
+        Ok(self.with_header(HeaderName::from_static(name), value))
+    }
+
+    /// The same if it is given.
+    pub(crate) fn with_optional_text(
+        self,
+        name: &'static str,
+        text: Option<impl AsRef<str>>,
+    ) -> Result<Self, ServiceError> {
+        match text {
+            Some(text) => self.with_text(name, text.as_ref()),
+            None => Ok(self),
+        }
     }
 
     pub(crate) fn with_body(mut self, content_type: &'static str, body: impl Into<Bytes>) -> Self {

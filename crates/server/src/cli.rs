@@ -55,7 +55,8 @@ Each option is also an environment variable (TAVOLA_TABLE_PORT for --table-port)
 A flag wins over the environment, and the environment over the file.";
 
 /// What `tavola` shows of the options of `serve`, which it takes too.
-const SHOWN_WITHOUT_COMMAND: [&str; 5] = ["data", "ephemeral", "host", "table-port", "queue-port"];
+const SHOWN_WITHOUT_COMMAND: [&str; 6] =
+    ["data", "ephemeral", "host", "blob-port", "table-port", "queue-port"];
 
 fn command() -> Command {
     let markdown = || {
@@ -75,7 +76,7 @@ fn command() -> Command {
         )
     });
     root.version(env!("CARGO_PKG_VERSION"))
-        .about("A storage server that speaks the Azure Table and Queue REST APIs and keeps what it acknowledges")
+        .about("A storage server that speaks the Azure Blob, Queue and Table REST APIs and keeps what it acknowledges")
         .after_help("Without a command, tavola serves.")
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
@@ -362,7 +363,7 @@ mod tests {
             assert!(long.contains(&format!("{}:", setting.heading)), "{}", setting.heading);
         }
         assert!(long.contains("[default: 10002]") && short.contains("[default: 10002]"), "{short}");
-        assert!(short.contains("Table and Queue") && short.contains("verify"), "{short}");
+        assert!(short.contains("Queue and Table") && short.contains("verify"), "{short}");
         assert!(!short.contains("--inflight-mb"), "{short}");
         let matches = command().try_get_matches_from(["tavola", "--inflight-mb", "8"]).unwrap();
         assert_eq!(matches.get_one::<String>("inflight-mb").map(String::as_str), Some("8"));
@@ -370,8 +371,7 @@ mod tests {
 
     #[test]
     fn flags_that_did_nothing_are_gone() {
-        for flag in ["--blob-port", "--console-port"] {
-            assert!(command().try_get_matches_from(["tavola", "serve", flag, "1"]).is_err(), "{flag}");
-        }
+        let console = command().try_get_matches_from(["tavola", "serve", "--console-port", "1"]);
+        assert!(console.is_err());
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tavola_auth::KeyLimit;
-use tavola_engine::ByteSource;
 use tavola_model::{
     AccountCommand, AccountName, AccountOutcome, Command, ErrorCode, Outcome, ServiceStats, StorageService,
 };
 
+use crate::blob::Sent;
 use crate::catalog::to_its_end;
 use crate::cors;
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ impl Service {
         command: Command,
         limit: Option<&KeyLimit>,
         room: Option<Arc<dyn AnswerRoom>>,
-        upload: Option<&mut dyn ByteSource>,
+        sent: Sent<'_>,
     ) -> Result<Executed, Failure> {
         let outcome = match command {
             Command::Account(command) => {
@@ -34,7 +34,7 @@ impl Service {
             Command::Blob(command) => {
                 let blobs = self.blobs.as_ref().ok_or(ErrorCode::NotImplemented)?;
                 // Boxed, so that a request of another service does not carry it.
-                let (outcome, download) = Box::pin(blobs.execute(account, command, upload)).await?;
+                let (outcome, download) = Box::pin(blobs.execute(account, *command, sent)).await?;
                 return Ok(Executed { outcome: Outcome::Blob(outcome), download });
             }
         };

@@ -10,7 +10,7 @@ use tavola_model::{
     ServiceError, SignedIdentifier, StorageService, TableName,
 };
 
-use crate::blob::{Blobs, Walked};
+use crate::blob::{Blobs, Overwrites, Sent, Walked};
 use crate::catalog::{Catalog, ResourceKind};
 use crate::long_reads::LongReads;
 use crate::properties::PropertiesStore;
@@ -158,8 +158,10 @@ impl Service {
         upload: Option<&mut dyn ByteSource>,
     ) -> Result<Executed, ServiceError> {
         let service = permitted.service();
+        let overwrites = if permitted.may_overwrite() { Overwrites::Allowed } else { Overwrites::Refused };
         let (account, command, limit) = permitted.into_parts();
-        let done = self.execute_command(&account, service, command, limit.as_ref(), room, upload).await;
+        let sent = Sent { upload, overwrites };
+        let done = self.execute_command(&account, service, command, limit.as_ref(), room, sent).await;
         done.map_err(|failure| failure.answer(service))
     }
 

@@ -115,6 +115,12 @@ impl Connection {
         Ok(Self { service: StorageService::Queue, ..connection })
     }
 
+    /// Connects to a blob endpoint as the development account.
+    pub fn open_blob(endpoint: &str) -> io::Result<Self> {
+        let connection = Self::open(endpoint)?;
+        Ok(Self { service: StorageService::Blob, ..connection })
+    }
+
     /// Connects with the key of an account.
     pub fn open_as(endpoint: &str, account: Account) -> io::Result<Self> {
         let rest = endpoint.strip_prefix("http://").ok_or_else(|| invalid("endpoint is not http"))?;
@@ -139,6 +145,11 @@ impl Connection {
     pub fn send_raw(&mut self, bytes: &[u8], method: &Method) -> io::Result<Response> {
         self.stream.write_all(bytes)?;
         self.receive(method)
+    }
+
+    /// Sends these bytes as they are, waits for nothing and closes the connection.
+    pub fn send_and_leave(mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
     }
 
     /// The bytes of a signed request.

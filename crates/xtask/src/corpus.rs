@@ -106,8 +106,8 @@ const QUEUE_CORPUS: Corpus = Corpus {
 const BLOB_CORPUS: Corpus = Corpus {
     service: "blob",
     name: "blobs",
-    lenient_min: 0,
-    strict_min: 0,
+    lenient_min: 358,
+    strict_min: 346,
     endpoint: TestServer::blob_endpoint,
 };
 

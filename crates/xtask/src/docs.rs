@@ -71,10 +71,11 @@ fn printed_by_server(printed: &Printed) -> Result<String, String> {
 }
 
 /// Where commands are, and the enums that list them.
-const COMMANDS: [(&str, &str); 3] = [
+const COMMANDS: [(&str, &str); 4] = [
     ("crates/model/src/command.rs", "pub enum AccountCommand {"),
     ("crates/model/src/table/command.rs", "pub enum TableCommand {"),
     ("crates/model/src/queue/command.rs", "pub enum QueueCommand {"),
+    ("crates/model/src/blob/command.rs", "pub enum BlobCommand {"),
 ];
 
 /// Every command is in the compatibility table.

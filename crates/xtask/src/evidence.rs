@@ -74,7 +74,7 @@ impl Known {
 
 fn sessions() -> Result<Option<BTreeSet<String>>, String> {
     let mut names = BTreeSet::new();
-    for corpus in ["corpus/tables.jsonl", "corpus/queues.jsonl"] {
+    for corpus in ["corpus/tables.jsonl", "corpus/queues.jsonl", "corpus/blobs.jsonl"] {
         let Ok(path) = shared(corpus) else { return Ok(None) };
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{} ({error})", path.display()))?;
         for line in text.lines() {

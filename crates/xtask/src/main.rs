@@ -152,6 +152,7 @@ fn all_steps() -> Vec<Step> {
         rust::TESTS_BY_NAME,
         corpus::TABLES,
         corpus::QUEUES,
+        corpus::BLOBS,
         sdk::PYTHON,
         sdk::JAVASCRIPT,
         sdk::JAVA,
@@ -195,7 +196,7 @@ mod tests {
             let words = ["xtask"].into_iter().chain(line.split(' '));
             assert!(Arguments::try_parse_from(words).is_ok(), "{line}");
         }
-        for line in ["", "tests", "corpus blobs", "cassandra kill", "cassandra up --nodes 9", "sdk ruby"] {
+        for line in ["", "tests", "corpus files", "cassandra kill", "cassandra up --nodes 9", "sdk ruby"] {
             let words = ["xtask"].into_iter().chain(line.split(' '));
             assert!(Arguments::try_parse_from(words).is_err(), "{line}");
         }

@@ -23,6 +23,11 @@ const ALGORITHM: &str = "AES_GCM_256";
 const NONCE_BYTES: usize = 12;
 
 /// What a sealed value belongs to.
+///
+/// ```
+/// use tavola_client::encrypt::Binding;
+/// assert_eq!(Binding::default(), Binding::Keys);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Binding {
     /// To the keys of its entity: it opens nowhere else.

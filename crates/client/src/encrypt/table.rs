@@ -25,6 +25,11 @@ use crate::values::Values;
 use crate::write::{Change, Write};
 
 /// What to do with data that an old library encrypted.
+///
+/// ```
+/// use tavola_client::encrypt::Legacy;
+/// assert_eq!(Legacy::default(), Legacy::Refuse);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Legacy {
     /// Refuse it: it is not authenticated.
@@ -70,6 +75,18 @@ pub struct EncryptedTable<E> {
 }
 
 /// An entity as it was read, its secrets opened.
+///
+/// ```no_run
+/// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+/// # use tavola_client::{Changes, Entity, In};
+/// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+/// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+/// if let Some(opened) = employees.get(("Sales", "000001")).await? {
+///     println!("{:?}", opened.pay);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Opened<E> {
     stored: Stored<E>,
@@ -78,11 +95,33 @@ pub struct Opened<E> {
 
 impl<E> Opened<E> {
     /// The tag of the version that was read.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// if let Some(opened) = employees.get(("Sales", "000001")).await? {
+    ///     println!("{}", opened.etag());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn etag(&self) -> &str {
         &self.stored.etag
     }
 
     /// The entity.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// let don = employees.get(("Sales", "000001")).await?.map(Opened::into_value);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_value(self) -> E {
         self.stored.value
     }
@@ -102,6 +141,10 @@ impl<E> DerefMut for Opened<E> {
 }
 
 /// What [`EncryptedTable::rewrap`] did.
+///
+/// ```
+/// assert_eq!(tavola_client::encrypt::Rewrapped::default().seen, 0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewrapped {
     /// Entities that were looked at.
@@ -120,6 +163,17 @@ impl<E> fmt::Debug for EncryptedTable<E> {
 
 impl<E: Entity> EncryptedTable<E> {
     /// A table, and who wraps its keys.
+    ///
+    /// ```
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # fn main() -> tavola_client::Result<()> {
+    /// let table = tavola_client::Account::development()?.table("Employees");
+    /// let employees = EncryptedTable::<Employee>::new(table, LocalKeys::new("2026", [7; 32]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(table: TableClient, wrapper: impl KeyWrapper) -> Self {
         Self {
             table,
@@ -131,6 +185,15 @@ impl<E: Entity> EncryptedTable<E> {
     }
 
     /// What sealed values are bound to.
+    ///
+    /// ```
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # fn example(employees: EncryptedTable<Employee>) {
+    /// let employees = employees.with_binding(Binding::Unbound);
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_binding(mut self, binding: Binding) -> Self {
         self.binding = binding;
@@ -138,6 +201,15 @@ impl<E: Entity> EncryptedTable<E> {
     }
 
     /// What to do with data of old libraries.
+    ///
+    /// ```
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # fn example(employees: EncryptedTable<Employee>) {
+    /// let employees = employees.with_legacy(Legacy::Read);
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_legacy(mut self, legacy: Legacy) -> Self {
         self.legacy = legacy;
@@ -145,11 +217,31 @@ impl<E: Entity> EncryptedTable<E> {
     }
 
     /// Inserts an entity: one request.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// employees.insert(&don).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn insert(&self, entity: &E) -> Result<()> {
         self.write(entity, Change::Insert).await
     }
 
     /// Inserts an entity or replaces the one of its key: one request.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// employees.upsert(&don).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn upsert(&self, entity: &E) -> Result<()> {
         self.write(entity, Change::InsertOrReplace).await
     }
@@ -165,6 +257,16 @@ impl<E: Entity> EncryptedTable<E> {
     }
 
     /// Reads an entity: one request. Refuses secrets that do not open.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// let opened = employees.get(("Sales", "000001")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self, key: impl Into<EntityKey>) -> Result<Option<Opened<E>>> {
         match self.table.get::<DynamicEntity>(key, None).await? {
             Some(stored) => self.open(stored).await.map(Some),
@@ -173,6 +275,17 @@ impl<E: Entity> EncryptedTable<E> {
     }
 
     /// Entities of a place, opened as they come.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// use futures_util::TryStreamExt;
+    /// let all: Vec<_> = employees.query(In::partition("Sales"), None).try_collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn query(
         &self,
         place: In,
@@ -187,6 +300,19 @@ impl<E: Entity> EncryptedTable<E> {
 
     /// Saves an entity that was read: one request, on the condition that nobody changed it since. If a secret differs,
     /// all of them are sealed anew; else none is touched.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// if let Some(mut opened) = employees.get(("Sales", "000001")).await? {
+    ///     opened.pay = Some(110);
+    ///     employees.save(&mut opened).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn save(&self, opened: &mut Opened<E>) -> Result<()> {
         let stored = &opened.stored;
         if stored.value.key()? != *stored.stored_key() {
@@ -215,11 +341,33 @@ impl<E: Entity> EncryptedTable<E> {
     }
 
     /// Merges plain properties without reading; the compiler refuses encrypted ones.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// employees.merge(("Sales", "000001"), Changes::<Employee>::new().set(|e| e.name, "Don")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn merge(&self, key: impl Into<EntityKey>, changes: Changes<E>) -> Result<()> {
         self.table.merge(key, changes, None).await
     }
 
     /// Deletes an entity that was read, if nobody changed it since: one request.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// if let Some(opened) = employees.get(("Sales", "000001")).await? {
+    ///     employees.delete(&opened).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete(&self, opened: &Opened<E>) -> Result<()> {
         self.table.delete(&opened.stored, None).await
     }
@@ -227,6 +375,17 @@ impl<E: Entity> EncryptedTable<E> {
     /// Wraps the content keys of a place under the current key, where they are under an old one: one request a page and
     /// one an entity. Sealed values are not touched. It can be stopped and run again at any time; when it finds nothing
     /// more to do, the old key can go.
+    ///
+    /// ```no_run
+    /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
+    /// # use tavola_client::{Changes, Entity, In};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{d}", row = "{id:06}")] struct Employee { d: String, id: u32, name: String, #[entity(encrypt)] pay: Option<i64> }
+    /// # async fn example(employees: EncryptedTable<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// let report = employees.rewrap(In::whole_table()).await?;
+    /// println!("{} of {}", report.rewrapped, report.seen);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn rewrap(&self, place: In) -> Result<Rewrapped> {
         let mut report = Rewrapped::default();
         let query = self.table.query::<DynamicEntity>(place);

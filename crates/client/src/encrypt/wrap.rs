@@ -24,6 +24,10 @@ pub struct ContentKey([u8; 32]);
 
 impl ContentKey {
     /// A key of these bytes.
+    ///
+    /// ```
+    /// let key = tavola_client::encrypt::ContentKey::new([7; 32]);
+    /// ```
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -37,6 +41,10 @@ impl ContentKey {
     }
 
     /// Its bytes, to wrap them.
+    ///
+    /// ```
+    /// assert_eq!(tavola_client::encrypt::ContentKey::new([7; 32]).as_bytes(), &[7; 32]);
+    /// ```
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -49,6 +57,11 @@ impl fmt::Debug for ContentKey {
 }
 
 /// A content key as it is stored.
+///
+/// ```
+/// use tavola_client::encrypt::WrappedKey;
+/// let wrapped = WrappedKey { key_id: "2026".into(), algorithm: "A256KW".into(), bytes: vec![0; 40] };
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrappedKey {
     /// Which key wrapped it.
@@ -62,6 +75,16 @@ pub struct WrappedKey {
 /// Whoever holds the keys that wrap content keys: a service for keys, a device, or [`LocalKeys`].
 ///
 /// `unwrap` is asked with the id that was stored, so old keys stay readable while `wrap` uses a new one.
+///
+/// ```
+/// # async fn example() -> tavola_client::Result<()> {
+/// use tavola_client::encrypt::{ContentKey, KeyWrapper, LocalKeys};
+/// let keys = LocalKeys::new("2026", [1; 32]);
+/// let wrapped = keys.wrap(&ContentKey::new([7; 32])).await?;
+/// assert_eq!(keys.unwrap(&wrapped).await?.as_bytes(), &[7; 32]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait KeyWrapper: Send + Sync + 'static {
     /// The key that wraps now.
     fn current_key_id(&self) -> &str;
@@ -87,12 +110,20 @@ pub struct LocalKeys {
 
 impl LocalKeys {
     /// One key, with the id that is stored beside what it wraps.
+    ///
+    /// ```
+    /// let keys = tavola_client::encrypt::LocalKeys::new("2026", [1; 32]);
+    /// ```
     pub fn new(key_id: impl Into<String>, key: [u8; 32]) -> Self {
         let current = key_id.into();
         Self { keys: BTreeMap::from([(current.clone(), key)]), current }
     }
 
     /// The same, and a key that still unwraps.
+    ///
+    /// ```
+    /// let keys = tavola_client::encrypt::LocalKeys::new("2026", [1; 32]).with_old("2025", [2; 32]);
+    /// ```
     #[must_use]
     pub fn with_old(mut self, key_id: impl Into<String>, key: [u8; 32]) -> Self {
         self.keys.entry(key_id.into()).or_insert(key);

@@ -52,6 +52,11 @@ pub struct Link<E> {
 
 impl<E> Link<E> {
     /// A link to an entity.
+    ///
+    /// ```
+    /// use tavola_client::{DynamicEntity, patterns::join::Link};
+    /// assert_eq!(Link::to(&DynamicEntity::new(("p", "r"))).unwrap().key.row, "r");
+    /// ```
     pub fn to(entity: &E) -> Result<Self, KeyError>
     where
         E: Writable,
@@ -163,6 +168,16 @@ struct Copy<K, R> {
 
 impl<K: Hash + Eq, R: Readable + Sync> LookupTable<K, R> {
     /// Reads all entities of the place.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{DynamicEntity, patterns::join::LookupTable};
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// let place = tavola_client::In::partition("Departments");
+    /// let key = |department: &DynamicEntity| department.key.row.clone();
+    /// let lookup = LookupTable::load(table, place, key, std::time::Duration::from_secs(600)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn load(table: TableClient, place: In, key: fn(&R) -> K, age_max: Duration) -> Result<Self> {
         let copy = RwLock::new(Copy { rows: Arc::new(HashMap::new()), at: Instant::now() });
         let lookup = Self { table, place, key, age_max, copy, loading: tokio::sync::Mutex::new(()) };
@@ -171,6 +186,14 @@ impl<K: Hash + Eq, R: Readable + Sync> LookupTable<K, R> {
     }
 
     /// All entities, read again if the copy is old.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{DynamicEntity, patterns::join::LookupTable};
+    /// # async fn example(lookup: LookupTable<String, DynamicEntity>) -> tavola_client::Result<()> {
+    /// println!("{}", lookup.rows().await?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn rows(&self) -> Result<Arc<HashMap<K, R>>> {
         if let Some(rows) = self.fresh() {
             return Ok(rows);
@@ -183,6 +206,14 @@ impl<K: Hash + Eq, R: Readable + Sync> LookupTable<K, R> {
     }
 
     /// The entity of this key.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{DynamicEntity, patterns::join::LookupTable};
+    /// # async fn example(lookup: LookupTable<String, DynamicEntity>) -> tavola_client::Result<()> {
+    /// let sales = lookup.get("Sales").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get<Q>(&self, key: &Q) -> Result<Option<R>>
     where
         K: std::borrow::Borrow<Q>,

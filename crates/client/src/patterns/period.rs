@@ -26,6 +26,11 @@ use crate::scope::In;
 use crate::table::TableClient;
 
 /// How long the span of one table is. There is nothing shorter than an hour: that would be more tables than deletes.
+///
+/// ```
+/// use tavola_client::patterns::period::Period;
+/// assert_ne!(Period::Day, Period::Month);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     /// `Logins2026111518`.
@@ -37,6 +42,25 @@ pub enum Period {
 }
 
 /// An entity type that has a moment, by which its table is chosen.
+///
+/// ```
+/// use tavola_client::patterns::period::Dated;
+/// use tavola_client::{DateTime, Entity};
+///
+/// #[derive(Clone, Entity)]
+/// #[entity(partition = "{user}", row = "{at:desc}_{id}")]
+/// struct Login {
+///     user: String,
+///     at: DateTime,
+///     id: String,
+/// }
+///
+/// impl Dated for Login {
+///     fn moment(&self) -> DateTime {
+///         self.at
+///     }
+/// }
+/// ```
 pub trait Dated: Entity {
     /// The moment.
     fn moment(&self) -> DateTime;

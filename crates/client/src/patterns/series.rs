@@ -65,6 +65,14 @@ impl<const N: usize> Series<N> {
     }
 
     /// The property of a slot.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use tavola_client::{Account, patterns::series::Series};
+    /// assert_eq!(Series::<24>::new(Account::development()?.table("Counts"), "Hour").name(7), "Hour07");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self, slot: usize) -> String {
         format!("{}{slot:0width$}", self.prefix, width = Self::DIGITS)
     }

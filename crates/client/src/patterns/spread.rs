@@ -287,6 +287,14 @@ impl<const N: usize> Spread<N> {
 }
 
 /// A query over all buckets. It costs as many requests a page as there are buckets.
+///
+/// ```no_run
+/// # use tavola_client::{DynamicEntity, In, filter, patterns::spread::{Spread, SpreadQuery}};
+/// # async fn example(events: Spread<16>) -> tavola_client::Result<()> {
+/// let query: SpreadQuery<DynamicEntity> = events.query(In::partition("2026111518"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SpreadQuery<R> {
     table: TableClient,
@@ -299,6 +307,16 @@ pub struct SpreadQuery<R> {
 
 impl<E: Entity> SpreadQuery<E> {
     /// Only entities that satisfy this.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{DynamicEntity, In, filter, patterns::spread::{Spread, SpreadQuery}};
+    /// # use tavola_client::Entity;
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{h}", row = "{n:06}")] struct Event { h: String, n: u32, odd: bool }
+    /// # async fn example(events: Spread<16>) -> tavola_client::Result<()> {
+    /// let odd = events.query::<Event>(In::partition("2026111518")).filter(|e| e.odd.eq(true)).collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn filter(self, filter: impl FnOnce(E::Properties) -> Filter<E>) -> Self {
         self.filter_by(filter(E::PROPERTIES))
@@ -307,6 +325,14 @@ impl<E: Entity> SpreadQuery<E> {
 
 impl<R: Readable> SpreadQuery<R> {
     /// Only entities that satisfy this.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{DynamicEntity, In, filter, patterns::spread::{Spread, SpreadQuery}};
+    /// # async fn example(events: Spread<16>) -> tavola_client::Result<()> {
+    /// let odd = events.query::<DynamicEntity>(In::partition("2026111518")).filter_by(filter!("odd eq true"));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn filter_by(mut self, filter: Filter<R>) -> Self {
         self.filter = Some(match self.filter.take() {
@@ -317,6 +343,14 @@ impl<R: Readable> SpreadQuery<R> {
     }
 
     /// So many in all.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{DynamicEntity, In, filter, patterns::spread::{Spread, SpreadQuery}};
+    /// # async fn example(events: Spread<16>) -> tavola_client::Result<()> {
+    /// let ten = events.query::<DynamicEntity>(In::partition("2026111518")).take(10).collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn take(mut self, count: usize) -> Self {
         self.take = Some(count);
@@ -324,6 +358,18 @@ impl<R: Readable> SpreadQuery<R> {
     }
 
     /// Entity by entity, in the order of the rows. At most one page of each bucket is held.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{DynamicEntity, In, filter, patterns::spread::{Spread, SpreadQuery}};
+    /// # use futures_util::TryStreamExt;
+    /// # async fn example(events: Spread<16>) -> tavola_client::Result<()> {
+    /// let mut events = std::pin::pin!(events.query::<DynamicEntity>(In::partition("2026111518")).stream());
+    /// while let Some(event) = events.try_next().await? {
+    ///     println!("{}", event.key.row);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stream(self) -> impl Stream<Item = Result<Stored<R>>> + Send {
         let Some(partition) = self.place.only_partition().map(str::to_owned) else {
             let refused = Error::Limit("a query of a spread table is of one partition");
@@ -345,6 +391,14 @@ impl<R: Readable> SpreadQuery<R> {
     }
 
     /// All of them.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{DynamicEntity, In, filter, patterns::spread::{Spread, SpreadQuery}};
+    /// # async fn example(events: Spread<16>) -> tavola_client::Result<()> {
+    /// let all = events.query::<DynamicEntity>(In::partition("2026111518")).collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn collect(self) -> Result<Vec<Stored<R>>> {
         futures_util::TryStreamExt::try_collect(self.stream()).await
     }

@@ -9,6 +9,20 @@ use crate::scope::In;
 use crate::table::TableClient;
 
 /// An entity type whose rows sort newest first. Made by `#[derive(Entity)]` where the row begins with a `:desc` part.
+///
+/// ```
+/// use tavola_client::patterns::tail::NewestFirst;
+/// use tavola_client::{DateTime, Entity};
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{who}", row = "exp_{at:desc}_{id}")]
+/// struct Expense {
+///     who: String,
+///     at: DateTime,
+///     id: String,
+/// }
+/// assert_eq!(Expense::PREFIX, "exp_");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "the rows of `{Self}` do not sort newest first",
     label = "its row template does not begin with a `:desc` part",

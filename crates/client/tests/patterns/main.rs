@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 mod encryption;
+mod page;
 mod period;
 mod relations;
 mod series;

@@ -111,13 +111,9 @@ pub(super) fn put_blob_from_url(
     })))
 }
 
-/// Put Block tells MD5 in versions before this one (recorded).
-fn block_tells_md5(request: &BlobRequest<'_>) -> bool {
-    !request.version.is_at_least("2019-12-12")
-}
-
-/// Append Block tells MD5 in versions before this one (recorded).
-fn append_tells_md5(request: &BlobRequest<'_>) -> bool {
+/// Versions before this one are told the MD5 of a block, later ones its CRC64 (recorded: at 2019-02-02 29 answers have
+/// the CRC64 and three the MD5).
+fn tells_md5(request: &BlobRequest<'_>) -> bool {
     !request.version.is_at_least("2019-02-02")
 }
 
@@ -139,7 +135,7 @@ pub(super) fn put_block(blob: BlobPath, request: &BlobRequest<'_>) -> Result<Blo
         blob,
         id: block_id(request)?,
         length: some_content(headers, BLOCK_BYTES_MAX)?,
-        sums: TransferSums { tells_md5: block_tells_md5(request), ..body_sums(headers)? },
+        sums: TransferSums { tells_md5: tells_md5(request), ..body_sums(headers)? },
         lease: lease_id(headers, "x-ms-lease-id")?,
     }))
 }
@@ -152,7 +148,7 @@ pub(super) fn put_block_from_url(
     Ok(BlobCommand::PutBlockFromUrl(Box::new(PutBlockFromUrl {
         blob,
         id: block_id(request)?,
-        source: with_md5(from_url(headers)?, block_tells_md5(request)),
+        source: with_md5(from_url(headers)?, tells_md5(request)),
         lease: lease_id(headers, "x-ms-lease-id")?,
     })))
 }
@@ -162,7 +158,7 @@ pub(super) fn put_block_list(blob: BlobPath, request: &BlobRequest<'_>) -> Resul
     Ok(BlobCommand::PutBlockList(PutBlockList {
         blob,
         blocks: parse_block_list(request.body)?,
-        sums: body_sums(headers)?,
+        sums: TransferSums { tells_md5: tells_md5(request), ..body_sums(headers)? },
         text: request.body.clone(),
         new: new_blob(own_headers(headers)?, request)?,
         conditions: blob_conditions(headers)?,
@@ -184,7 +180,7 @@ pub(super) fn append_block(blob: BlobPath, request: &BlobRequest<'_>) -> Result<
     Ok(BlobCommand::AppendBlock(AppendBlock {
         blob,
         length: some_content(headers, APPEND_BLOCK_BYTES_MAX)?,
-        sums: TransferSums { tells_md5: append_tells_md5(request), ..body_sums(headers)? },
+        sums: TransferSums { tells_md5: tells_md5(request), ..body_sums(headers)? },
         append: append_conditions(headers)?,
         conditions,
     }))
@@ -197,7 +193,7 @@ pub(super) fn append_block_from_url(
     let headers = request.headers;
     Ok(BlobCommand::AppendBlockFromUrl(Box::new(AppendBlockFromUrl {
         blob,
-        source: with_md5(from_url(headers)?, append_tells_md5(request)),
+        source: with_md5(from_url(headers)?, tells_md5(request)),
         append: append_conditions(headers)?,
         conditions: blob_conditions(headers)?,
     })))
@@ -225,7 +221,7 @@ pub(super) fn put_pages(blob: BlobPath, request: &BlobRequest<'_>) -> Result<Blo
             if let Some(announced) = announced.filter(|announced| *announced != length) {
                 return Err(invalid_header("Content-Length", &announced.to_string()));
             }
-            let sums = TransferSums { tells_md5: append_tells_md5(request), ..body_sums(headers)? };
+            let sums = TransferSums { tells_md5: tells_md5(request), ..body_sums(headers)? };
             let first = range.first;
             Ok(BlobCommand::PutPages(PutPages { blob, first, length, sums, sequence, conditions }))
         }

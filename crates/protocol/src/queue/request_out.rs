@@ -2,9 +2,8 @@
 //!
 //! Message ids and pop receipts are text here: they are opaque to clients, whichever service gave them.
 
-use http::header::{HeaderName, HeaderValue};
-use http::{HeaderMap, Method};
-use tavola_model::{ErrorCode, Metadata, QueueName, ServiceError, SignedIdentifier};
+use http::Method;
+use tavola_model::{Metadata, QueueName, ServiceError, SignedIdentifier};
 
 use crate::request::{Request, push_encoded};
 use crate::xml;
@@ -55,7 +54,7 @@ pub fn list_queues(query: &QueueQuery<'_>) -> Request {
 
 /// Create Queue. Names of metadata are sent in lower case, as all header names.
 pub fn create_queue(queue: &QueueName, metadata: &Metadata) -> Result<Request, ServiceError> {
-    with_metadata(request(Method::PUT, queue_path(queue)), metadata)
+    request(Method::PUT, queue_path(queue)).with_metadata(metadata)
 }
 
 /// Delete Queue.
@@ -70,7 +69,7 @@ pub fn get_queue_metadata(queue: &QueueName) -> Request {
 
 /// Set Queue Metadata, which replaces all of it.
 pub fn set_queue_metadata(queue: &QueueName, metadata: &Metadata) -> Result<Request, ServiceError> {
-    with_metadata(request(Method::PUT, queue_path(queue)).with_parameter("comp", "metadata"), metadata)
+    request(Method::PUT, queue_path(queue)).with_parameter("comp", "metadata").with_metadata(metadata)
 }
 
 /// Get Queue ACL.
@@ -158,22 +157,6 @@ fn held(method: Method, message: &HeldMessage<'_>) -> Request {
     path.push('/');
     push_encoded(message.id, &mut path);
     request(method, path).with_parameter("popreceipt", message.receipt)
-}
-
-fn with_metadata(mut request: Request, metadata: &Metadata) -> Result<Request, ServiceError> {
-    let headers: Result<HeaderMap, ErrorCode> = metadata
-        .iter()
-        .map(|(name, value)| {
-            let name = HeaderName::try_from(format!("x-ms-meta-{}", name.to_ascii_lowercase()));
-            let value = HeaderValue::from_str(value);
-            Ok((
-                name.map_err(|_| ErrorCode::InvalidMetadata)?,
-                value.map_err(|_| ErrorCode::InvalidMetadata)?,
-            ))
-        })
-        .collect();
-    request.headers.extend(headers?);
-    Ok(request)
 }
 
 /// The body of a message. A text that XML cannot hold would be refused, so it is not sent.

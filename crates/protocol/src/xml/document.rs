@@ -29,6 +29,8 @@ pub struct Element {
     pub children: Vec<Element>,
     /// Character data directly inside.
     pub text: String,
+    /// It says that its text is percent-encoded (`Encoded="true"`), as names do that XML cannot hold.
+    pub is_encoded: bool,
     /// Where the name of what follows it stands, which is where the service finds fault with it.
     after: Spot,
 }
@@ -157,7 +159,11 @@ fn parse_elements(
         let innermost = open.last_mut().ok_or_else(malformed)?;
         match event {
             Event::Start(tag) => {
-                open.push(Element { name: tag.local_name().as_ref().to_owned(), ..Element::default() });
+                let is_encoded = tag.try_get_attribute("Encoded").ok().flatten();
+                let is_encoded =
+                    is_encoded.is_some_and(|attribute| attribute.value.eq_ignore_ascii_case("true"));
+                let name = tag.local_name().as_ref().to_owned();
+                open.push(Element { name, is_encoded, ..Element::default() });
                 count += 1;
             }
             Event::Empty(tag) => {

@@ -9,6 +9,7 @@ mod generate;
 mod wire;
 
 mod account;
+mod blob;
 mod hostile;
 mod queue;
 mod recorded;

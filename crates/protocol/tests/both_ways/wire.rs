@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, StatusCode};
 use tavola_model::{Address, Command, DateTime, Guid, Outcome, Query, ServiceError, StorageService};
+use tavola_protocol::blob::{self, BlobRequest};
 use tavola_protocol::queue::{self, QueueRequest};
 use tavola_protocol::table::{self, TableRequest};
 use tavola_protocol::{Answer, Form, Reply, Request, Response};
@@ -44,7 +45,7 @@ pub fn ask(service: StorageService, request: &Request) -> Asked {
                 .map_err(|unroutable| form.refuse(unroutable))
                 .and_then(|route| table::decode(route, &read, &mut form))
         }
-        StorageService::Queue | StorageService::Blob => {
+        StorageService::Queue => {
             let read = QueueRequest {
                 version: &reply.version,
                 query: &query,
@@ -53,6 +54,19 @@ pub fn ask(service: StorageService, request: &Request) -> Asked {
                 body: &request.body,
             };
             queue::route(&request.method, &address, &query).and_then(|route| queue::decode(route, &read))
+        }
+        StorageService::Blob => {
+            let mut headers = request.headers.clone();
+            headers.insert(http::header::CONTENT_LENGTH, request.body.len().into());
+            let read = BlobRequest {
+                version: &reply.version,
+                query: &query,
+                headers: &headers,
+                metadata_names: &[],
+                body: &request.body,
+            };
+            blob::route(&request.method, &address, &query, &headers)
+                .and_then(|route| blob::decode(route, &read))
         }
     };
     Asked { service, command, reply, form }
@@ -81,6 +95,9 @@ impl Received {
         }
         for (name, value) in &response.metadata {
             headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
+        }
+        if let Some(length) = response.content_length {
+            headers.insert(http::header::CONTENT_LENGTH, length.into());
         }
         Self { status: response.status, headers, body: response.body.to_vec() }
     }

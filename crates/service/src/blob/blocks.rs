@@ -20,7 +20,7 @@ use super::block_list::resolve;
 use super::change::{Place, record_in};
 use super::conditions::{Unmet, check_write};
 use super::pieces::{Data, Piece, encode_pieces};
-use super::put::{ATTEMPTS_MAX, Basis, Replacement, settle};
+use super::put::{ATTEMPTS_MAX, Basis, Overwrites, Replacement, settle};
 use super::receive::Unnamed;
 use super::record::{Body, Record};
 use super::rows::{
@@ -139,16 +139,17 @@ impl Blobs {
         self: &Arc<Self>,
         account: &AccountName,
         put: PutBlockList,
+        overwrites: Overwrites,
     ) -> Result<BlobWritten, Failure> {
         let place = self.place(account, &put.blob).await?;
-        let sums = Sums::of(&put.text, put.sums.md5.is_some());
+        let sums = Sums::of(&put.text, put.sums.md5.is_some() || put.sums.tells_md5);
         sums.check(&put.sums)?;
         let blobs = self.clone();
         to_its_end(async move {
             let tags = put.new.tags.clone();
             blobs.index_tags(&place, &tags).await?;
             for _ in 0..ATTEMPTS_MAX {
-                let (replacement, further, basis) = blobs.plan_commit(&place, &put).await?;
+                let (replacement, further, basis) = blobs.plan_commit(&place, &put, overwrites).await?;
                 let done = blobs.replace_rows(&place, &replacement, &further, Some(&basis)).await?;
                 let Some((superseded, replaced)) = done else { continue };
                 blobs.index_tags(&place, &tags).await?;
@@ -158,7 +159,7 @@ impl Blobs {
                 return Ok(BlobWritten {
                     changed: Changed(replaced.changed),
                     md5: sums.md5,
-                    crc64: Some(sums.crc64),
+                    crc64: (!put.sums.tells_md5).then_some(sums.crc64),
                     version: replaced.version,
                 });
             }
@@ -172,6 +173,7 @@ impl Blobs {
         &self,
         place: &Place,
         put: &PutBlockList,
+        overwrites: Overwrites,
     ) -> Result<(Replacement, Vec<(Vec<u8>, Bytes)>, Basis), Failure> {
         let record = self.check_before(place, &put.conditions, Unmet::of_write).await?;
         must_be_block(record.as_ref())?;
@@ -190,6 +192,7 @@ impl Blobs {
             copy: None,
             conditions: put.conditions.clone(),
             answer: Unmet::of_write,
+            overwrites,
         };
         Ok((replacement, further, Basis { changed: record.map(|record| record.changed), stage }))
     }

@@ -18,7 +18,7 @@ use super::change::Place;
 use super::conditions::{Unmet, check_source};
 use super::get::resolve_range;
 use super::pieces::{Data, Piece};
-use super::put::Replacement;
+use super::put::{Overwrites, Replacement};
 use super::receive::Unnamed;
 use super::record::{Body, Record};
 use super::sums::Sums;
@@ -40,11 +40,15 @@ impl Blobs {
         self: &Arc<Self>,
         account: &AccountName,
         copy: CopyBlob,
+        overwrites: Overwrites,
     ) -> Result<BlobCopied, Failure> {
         let place = self.place(account, &copy.blob).await?;
         let answer = if copy.is_sync { Unmet::of_write } else { Unmet::of_copy_target };
-        self.check_before(&place, &copy.conditions, answer).await?;
+        // A source that is not there is told before a condition on the target that is not met, a lease is not.
+        let lease = BlobConditions { lease: copy.conditions.lease, ..BlobConditions::default() };
+        self.check_before(&place, &lease, answer).await?;
         let (source_place, record) = self.copy_source(&copy).await?;
+        self.check_before(&place, &copy.conditions, answer).await?;
         let id = self.fresh_guid();
         let total = record.body.length();
         let (kind, copied, sums) = if copy.is_sync {
@@ -81,6 +85,7 @@ impl Blobs {
             copy: Some(shown),
             conditions: copy.conditions.clone(),
             answer,
+            overwrites,
         };
         let replaced = self.replace(place, replacement, copied.further, copied.unnamed).await?;
         Ok(BlobCopied {
@@ -107,9 +112,12 @@ impl Blobs {
         self: &Arc<Self>,
         account: &AccountName,
         put: PutBlobFromUrl,
+        overwrites: Overwrites,
     ) -> Result<BlobWritten, Failure> {
         let place = self.place(account, &put.blob).await?;
-        self.check_before(&place, &put.conditions, Unmet::of_write).await?;
+        // A wrong sum of the source is told before a condition that is not met (recorded), a lease is not.
+        let lease = BlobConditions { lease: put.conditions.lease, ..BlobConditions::default() };
+        self.check_before(&place, &lease, Unmet::of_write).await?;
         let (unnamed, sums, record) = self.read_url(&put.source, &place).await?;
         let PutBlobFromUrl { mut new, copies_headers, copies_tags, conditions, .. } = put;
         if copies_headers {
@@ -140,6 +148,7 @@ impl Blobs {
             copy: None,
             conditions,
             answer: Unmet::of_write,
+            overwrites,
         };
         let replaced = self.replace(place, replacement, Vec::new(), vec![unnamed]).await?;
         Ok(BlobWritten {

@@ -7,21 +7,31 @@ use tavola_model::{AccountName, BlobCommand, BlobOutcome, ErrorCode};
 
 use super::Blobs;
 use super::get::Content;
+use super::put::Overwrites;
 use crate::failure::Failure;
 
 /// What a command gave: the outcome, and the bytes that come with it.
 type Done = (BlobOutcome, Option<Content>);
 
+/// What comes with a command.
+pub(crate) struct Sent<'a> {
+    /// The bytes that its client sends.
+    pub upload: Option<&'a mut dyn ByteSource>,
+    /// Whether it may replace a blob that is there.
+    pub overwrites: Overwrites,
+}
+
 impl Blobs {
-    /// Does what a command says. What its client sends comes from `upload`; what is sent to it comes beside the outcome.
+    /// Does what a command says. What is sent to its client comes beside the outcome.
     pub async fn execute(
         self: &Arc<Self>,
         account: &AccountName,
         command: BlobCommand,
-        upload: Option<&mut dyn ByteSource>,
+        sent: Sent<'_>,
     ) -> Result<Done, Failure> {
         use BlobCommand as Command;
         use BlobOutcome as Outcome;
+        let Sent { upload, overwrites } = sent;
         let outcome = match command {
             Command::ListContainers(list) => {
                 Outcome::ContainersListed(self.list_containers(account, list).await?)
@@ -76,9 +86,9 @@ impl Blobs {
             }
             Command::ListBlobs(list) => Outcome::BlobsListed(Box::new(self.list_blobs(account, list).await?)),
 
-            Command::PutBlob(put) => Outcome::BlobPut(self.put_blob(account, put, upload).await?),
+            Command::PutBlob(put) => Outcome::BlobPut(self.put_blob(account, put, upload, overwrites).await?),
             Command::PutBlobFromUrl(put) => {
-                Outcome::BlobPutFromUrl(self.put_blob_from_url(account, *put).await?)
+                Outcome::BlobPutFromUrl(self.put_blob_from_url(account, *put, overwrites).await?)
             }
             Command::GetBlob(get) => {
                 let (got, content) = self.get_blob(account, get).await?;
@@ -126,7 +136,7 @@ impl Blobs {
                 self.undelete(account, &blob).await?;
                 Outcome::BlobUndeleted
             }
-            Command::CopyBlob(copy) => Outcome::BlobCopied(self.copy_blob(account, *copy).await?),
+            Command::CopyBlob(copy) => Outcome::BlobCopied(self.copy_blob(account, *copy, overwrites).await?),
             Command::AbortCopyBlob(abort) => {
                 self.abort_copy(account, abort).await?;
                 Outcome::CopyAborted
@@ -137,7 +147,9 @@ impl Blobs {
             Command::PutBlockFromUrl(put) => {
                 Outcome::BlockPutFromUrl(self.put_block_from_url(account, *put).await?)
             }
-            Command::PutBlockList(put) => Outcome::BlockListPut(self.put_block_list(account, put).await?),
+            Command::PutBlockList(put) => {
+                Outcome::BlockListPut(self.put_block_list(account, put, overwrites).await?)
+            }
             Command::GetBlockList(get) => Outcome::BlockListFetched(self.get_block_list(account, get).await?),
 
             Command::AppendBlock(append) => {

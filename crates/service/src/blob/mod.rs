@@ -39,6 +39,8 @@ use tavola_model::{Clock, RandomSource};
 use crate::catalog::Catalog;
 use crate::properties::PropertiesStore;
 
+pub(crate) use execute::Sent;
+pub(crate) use put::Overwrites;
 pub use walker::Walked;
 
 /// The containers and blobs of all accounts.

@@ -33,6 +33,14 @@ pub(crate) struct Replacement {
     pub conditions: BlobConditions,
     /// How a condition that is not met is answered.
     pub answer: fn(Unmet) -> ErrorCode,
+    pub overwrites: Overwrites,
+}
+
+/// Whether a blob that is there may be replaced: some tokens are for new ones only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overwrites {
+    Allowed,
+    Refused,
 }
 
 /// What a replacement has done.
@@ -47,6 +55,7 @@ impl Blobs {
         account: &AccountName,
         put: PutBlob,
         upload: Option<&mut dyn ByteSource>,
+        overwrites: Overwrites,
     ) -> Result<BlobWritten, Failure> {
         let place = self.place(account, &put.blob).await?;
         self.check_before(&place, &put.conditions, Unmet::of_write).await?;
@@ -74,7 +83,8 @@ impl Blobs {
                 (BlobKind::Page { sequence }, body, Vec::new(), None)
             }
         };
-        let replacement = Replacement { kind, body, new, copy: None, conditions, answer: Unmet::of_write };
+        let replacement =
+            Replacement { kind, body, new, copy: None, conditions, answer: Unmet::of_write, overwrites };
         let replaced = self.replace(place, replacement, Vec::new(), unnamed).await?;
         Ok(BlobWritten {
             changed: Changed(replaced.changed),
@@ -139,6 +149,9 @@ impl Blobs {
             rows.extend(earlier.as_deref());
             let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
                 let old = record_in(place, &rows[0])?;
+                if old.is_some() && replacement.overwrites == Overwrites::Refused {
+                    return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
+                }
                 let lease = check_write(&replacement.conditions, old.as_ref(), now, replacement.answer)?;
                 if basis.is_some_and(|basis| !basis.is_same(old.as_ref(), rows[1].as_ref())) {
                     return Ok((Vec::new(), Attempt::Stale));
@@ -164,10 +177,11 @@ impl Blobs {
                     changes.push(Change::Put { index: 2 + further.len(), body });
                 }
                 let superseded = Superseded { record: old, had_stage: rows[1].is_some(), is_kept };
-                Ok((changes, Attempt::Done(superseded.or_nothing(), Replaced { changed: now, version })))
+                let done = (superseded.or_nothing(), Replaced { changed: now, version });
+                Ok((changes, Attempt::Done(Box::new(done))))
             };
             match self.transact(place, &rows, decide).await? {
-                Attempt::Done(superseded, replaced) => return Ok(Some((superseded, replaced))),
+                Attempt::Done(done) => return Ok(Some(*done)),
                 Attempt::Stale => return Ok(None),
                 Attempt::Again => {}
             }
@@ -177,7 +191,7 @@ impl Blobs {
 }
 
 enum Attempt {
-    Done(Option<Superseded>, Replaced),
+    Done(Box<(Option<Superseded>, Replaced)>),
     Stale,
     Again,
 }
