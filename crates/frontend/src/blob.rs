@@ -105,7 +105,8 @@ impl Pipeline {
             overrides: BlobHeaders::default(),
             conditions: BlobConditions::default(),
         };
-        let permitted = self.permit(&request, &address, Command::Blob(BlobCommand::GetBlob(get)), now).await;
+        let permitted =
+            self.permit(&request, &address, Command::Blob(Box::new(BlobCommand::GetBlob(get))), now).await;
         permitted.map(drop).map_err(|error| refuse_source(&error, has_token))
     }
 
@@ -184,7 +185,9 @@ impl Pipeline {
         };
         let command = blob::decode(route, &request)?;
         let is_inside = match &command {
-            Command::Blob(command @ (BlobCommand::DeleteBlob(_) | BlobCommand::SetBlobTier(_))) => {
+            Command::Blob(command)
+                if matches!(**command, BlobCommand::DeleteBlob(_) | BlobCommand::SetBlobTier(_)) =>
+            {
                 address.account == head.address.account
                     && container.is_none_or(|container| command.container() == Some(container))
             }
@@ -217,6 +220,10 @@ impl Pipeline {
 fn refuse_source(error: &ServiceError, has_token: bool) -> ServiceError {
     match error.code {
         ErrorCode::ServerBusy | ErrorCode::InternalError | ErrorCode::OperationTimedOut => error.clone(),
+        // Versions of old say of what they hide that it is not there.
+        ErrorCode::ResourceNotFound => {
+            ServiceError::with_message(ErrorCode::CannotVerifyCopySource, error.message.clone())
+        }
         _ if has_token => ServiceError::with_message(ErrorCode::CopySourceForbidden, error.message.clone()),
         _ => ErrorCode::CopySourceUnauthorized.into(),
     }

@@ -158,7 +158,7 @@ pub(super) fn put_block_list(blob: BlobPath, request: &BlobRequest<'_>) -> Resul
     Ok(BlobCommand::PutBlockList(PutBlockList {
         blob,
         blocks: parse_block_list(request.body)?,
-        sums: body_sums(headers)?,
+        sums: TransferSums { tells_md5: tells_md5(request), ..body_sums(headers)? },
         text: request.body.clone(),
         new: new_blob(own_headers(headers)?, request)?,
         conditions: blob_conditions(headers)?,

@@ -79,7 +79,7 @@ impl Catalog {
             })
             .await;
         let is_named = kept.is_ok() && existing.is_none();
-        self.drop_unless_named(space, is_named, &kept).await;
+        self.drop_unless_named(kind, space, is_named, &kept).await;
         kept?;
         // Somebody else may have made it since it was not found above.
         Ok(existing.map_or(Created::New, |existing| Created::Existed(Arc::new(existing))))
@@ -148,7 +148,7 @@ impl Catalog {
         })
         .await?;
         let Some(space) = space else { return Ok(None) };
-        let dropped = self.drop_space(space).await;
+        let dropped = self.drop_space(kind, space).await;
         if dropped && delay.is_zero() && !kept_for.is_zero() {
             self.free_name(account, kind, key, space).await;
         }
@@ -165,10 +165,10 @@ impl Catalog {
         let space = self.create_space().await?;
         let changed =
             self.change_existing(account, kind, key, |_, resource| Ok(Resource { space, ..resource })).await;
-        self.drop_unless_named(space, changed.is_ok(), &changed).await;
+        self.drop_unless_named(kind, space, changed.is_ok(), &changed).await;
         // Whoever still holds the old space is refused by the engine and asks the catalog again.
         let old = changed?.space;
-        self.drop_space(old).await;
+        self.drop_space(kind, old).await;
         Ok(old)
     }
 
@@ -255,29 +255,39 @@ impl Catalog {
 
     /// Drops a fresh space that no row names. If nobody knows whether the row was kept, the space must stay: the row
     /// may name it.
-    async fn drop_unless_named<T>(&self, space: SpaceId, is_named: bool, kept: &Result<T, Failure>) {
+    async fn drop_unless_named<T>(
+        &self,
+        kind: ResourceKind,
+        space: SpaceId,
+        is_named: bool,
+        kept: &Result<T, Failure>,
+    ) {
         let may_be_named = is_named || kept.as_ref().is_err_and(Failure::is_unknown);
         if !may_be_named {
-            self.drop_space(space).await;
+            self.drop_space(kind, space).await;
         }
     }
 
     /// Drops a space that no row names, and says whether that is done. If not, the rows take up room until the next
     /// start, no more.
-    async fn drop_space(&self, space: SpaceId) -> bool {
-        let dropped = self.drop_space_with_contents(space).await;
+    async fn drop_space(&self, kind: ResourceKind, space: SpaceId) -> bool {
+        if kind == ResourceKind::Container {
+            self.drop_contents(space).await;
+        }
+        let dropped = self.engine.drop_space(space).await;
         if let Err(error) = &dropped {
             tracing::warn!(%space, %error, "space is left for the next start to drop");
         }
         dropped.is_ok()
     }
 
-    /// Drops the contents of a space, then the space: as long as it is there, whoever starts anew finds it.
-    pub(super) async fn drop_space_with_contents(&self, space: SpaceId) -> Result<(), Failure> {
-        if let Some(contents) = self.contents.get() {
-            contents.drop_space(space).await?;
+    /// Drops the contents of a space. What stays is found by the walker: the space that owns it is gone.
+    pub(super) async fn drop_contents(&self, space: SpaceId) {
+        if let Some(contents) = self.contents.get()
+            && let Err(error) = contents.drop_space(space).await
+        {
+            tracing::debug!(%space, %error, "contents are left to the walker");
         }
-        Ok(self.engine.drop_space(space).await?)
     }
 }
 

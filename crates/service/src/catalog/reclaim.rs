@@ -35,7 +35,8 @@ impl Catalog {
             let may_be_new = self.settings.catalog_lease.is_some() && self.is_young(space);
             if !named.contains(&space) && !may_be_new {
                 tracing::info!(%space, "dropping a space that nothing names");
-                self.drop_space_with_contents(space).await?;
+                self.drop_contents(space).await;
+                self.engine.drop_space(space).await?;
             }
         }
         Ok(())
