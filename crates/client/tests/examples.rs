@@ -1,5 +1,6 @@
 //! Every example runs against a server of its own, and every example is in this list.
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+#![allow(clippy::duplicate_mod, reason = "every example stands alone and names what it shares")]
 
 use tavola_client::Account;
 use tavola_testkit::TestServer;
