@@ -82,7 +82,9 @@ pub fn authorize(
         }
         Rights::Bearer(access, issuer) => {
             access.check(&Need::of(&command))?;
-            if let Command::Blob(BlobCommand::GetUserDelegationKey(asked)) = &mut command {
+            if let Command::Blob(command) = &mut command
+                && let BlobCommand::GetUserDelegationKey(asked) = command.as_mut()
+            {
                 let issuer = issuer.as_ref().ok_or(ErrorCode::AuthorizationFailure)?;
                 asked.key = Some(issuer.issue(asked, now)?);
             }
@@ -103,7 +105,7 @@ pub fn authorize(
 }
 
 fn is_delegation(command: &Command) -> bool {
-    matches!(command, Command::Blob(BlobCommand::GetUserDelegationKey(_)))
+    matches!(command, Command::Blob(command) if matches!(**command, BlobCommand::GetUserDelegationKey(_)))
 }
 
 impl Caller {
@@ -122,7 +124,8 @@ impl Caller {
     /// account, for copies within the account that go on after the answer, as the service has it. Every other source is
     /// asked for with the credentials in its address or header, like any blob.
     pub fn covers_source(&self, source_account: &AccountName, command: &Command) -> bool {
-        let is_async = matches!(command, Command::Blob(BlobCommand::CopyBlob(copy)) if !copy.is_sync);
+        let Command::Blob(command) = command else { return false };
+        let is_async = matches!(command.as_ref(), BlobCommand::CopyBlob(copy) if !copy.is_sync);
         let is_own = self.account == *source_account;
         is_async && is_own && matches!(self.rights, Rights::Owner | Rights::Bearer(..))
     }

@@ -73,7 +73,7 @@ const fn operation(
 fn subsets(letters: &str) -> Vec<String> {
     (1..1u32 << letters.len())
         .map(|bits| {
-            let chosen = letters.chars().enumerate().filter(|(place, _)| bits & (1 << place) != 0);
+            let chosen = letters.chars().enumerate().filter(|(index, _)| bits & (1 << index) != 0);
             chosen.map(|(_, letter)| letter).collect()
         })
         .collect()

@@ -58,7 +58,7 @@ impl EngineFloor {
                 let bodies = numbers.map(|row| entities.stored(row)).collect::<Result<Vec<_>, _>>()?;
                 let mut decide = |_, _: &[_]| {
                     let puts = bodies.iter().cloned().enumerate();
-                    Decision::Apply(puts.map(|(place, body)| Change::Put { index: place, body }).collect())
+                    Decision::Apply(puts.map(|(index, body)| Change::Put { index, body }).collect())
                 };
                 engine.transact(SPACE, partition_key(first).as_bytes(), &keys, &mut decide).await?;
             }

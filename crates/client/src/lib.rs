@@ -1,4 +1,43 @@
 //! A client for Azure Table, Queue and Blob storage, whose calls are the table design patterns.
+//!
+//! It works with any service of this API: Azure, the emulator, and the server of this workspace. An entity type is
+//! described once ([`Entity`]); keys, filters and projections are checked by the compiler. A write whose answer is lost is
+//! found out by reading back ([`Resolve`]), so what a call tells is what the table holds. Indexes ([`index`]), eventually
+//! consistent transactions ([`eventual`]) and the other patterns ([`patterns`]) survive the death of a process at any
+//! request.
+//!
+//! ```no_run
+//! # async fn example() -> tavola_client::Result<()> {
+//! use futures_util::TryStreamExt;
+//! use tavola_client::{Account, Entity, In};
+//!
+//! #[derive(Clone, Entity)]
+//! #[entity(partition = "{department}", row = "empid_{id:06}", rename_all = "PascalCase")]
+//! struct Employee {
+//!     department: String,
+//!     id: u32,
+//!     last_name: String,
+//!     age: i32,
+//!     email: Option<String>,
+//! }
+//!
+//! let table = Account::from_connection_string("UseDevelopmentStorage=true")?.table("Employees");
+//! table.create().await?;
+//! let don = Employee { department: "Sales".into(), id: 212, last_name: "Hall".into(), age: 34, email: None };
+//! let mut stored = table.insert(&don, None).await?;
+//! stored.email = Some("donh@contoso.com".into());
+//! table.save(&mut stored, None).await?; // a merge of what differs, if nobody changed it since
+//!
+//! let query = table.query::<Employee>(In::partition("Sales")).filter(|e| e.age.ge(30));
+//! let mut employees = std::pin::pin!(query.stream());
+//! while let Some(employee) = employees.try_next().await? {
+//!     println!("{} {}", employee.id, employee.last_name);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Requests need a tokio runtime.
 
 extern crate self as tavola_client;
 

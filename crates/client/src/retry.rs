@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn waits_double_and_the_servers_word_is_a_minimum() {
         let settings = RetrySettings::default();
-        assert_eq!(settings.wait(1, None, u64::MAX - 1).as_millis() < 100, true);
+        assert!(settings.wait(1, None, u64::MAX - 1) <= settings.delay);
         for attempt in 1..40 {
             for random in [0, 1, u64::MAX / 3, u64::MAX] {
                 let wait = settings.wait(attempt, None, random);

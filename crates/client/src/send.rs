@@ -12,6 +12,7 @@ use tavola_auth::{Scheme, SignedRequest, sign_request};
 use tavola_model::{Query, StorageService};
 use tavola_protocol::{Answer, AnswerError, Refusal, Request};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::account::{Account, Signer, now};
 use crate::error::{Error, Result};
@@ -86,8 +87,22 @@ enum Try<T> {
 }
 
 impl Account {
-    /// Sends until an answer settles it, the deadline has passed, or the tries or the budget are used up.
+    /// Sends until an answer settles it, the deadline has passed, or the tries or the budget are used up. One span a call;
+    /// an answer that was to be expected, like that there is no such entity, is no error in it.
     pub(crate) async fn call<T>(
+        &self,
+        call: &Call<'_>,
+        read: impl Fn(&Answer<'_>) -> Result<T, AnswerError>,
+    ) -> Tried<T> {
+        let span = tracing::debug_span!(
+            "storage_request",
+            service = call.service.as_str(),
+            operation = call.operation
+        );
+        self.call_within(call, read).instrument(span).await
+    }
+
+    async fn call_within<T>(
         &self,
         call: &Call<'_>,
         read: impl Fn(&Answer<'_>) -> Result<T, AnswerError>,

@@ -161,7 +161,7 @@ impl Account {
         permissions: &Permissions,
     ) -> Result<String> {
         let bound = |of: fn(&(String, String)) -> &String| {
-            permissions.partitions.as_ref().map(|range| (of(range).clone().into(), None))
+            permissions.partitions.as_ref().map(|range| (of(range).clone(), None))
         };
         let keys = KeyLimit { start: bound(|range| &range.0), end: bound(|range| &range.1) };
         let sas = ServiceSas {

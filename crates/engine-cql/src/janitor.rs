@@ -172,8 +172,8 @@ impl Core {
         let spaces = self.stored_spaces().await?;
         self.cursors.keep_only(&spaces);
         let chance = fresh_id();
-        let place = usize::try_from(chance % u64::try_from(spaces.len()).unwrap_or(1)).unwrap_or(0);
-        let Some(space) = spaces.get(place).copied() else { return Ok(()) };
+        let index = usize::try_from(chance % u64::try_from(spaces.len()).unwrap_or(1)).unwrap_or(0);
+        let Some(space) = spaces.get(index).copied() else { return Ok(()) };
         let shard = i16::try_from((chance >> 32) % DIRECTORY_SHARDS.unsigned_abs() as u64).unwrap_or(0);
         let from = self.cursors.get((space, shard));
         let read = || self.store.read_directory(&space, shard, &from, WALK_ENTRIES);

@@ -71,11 +71,11 @@ impl View {
             return LaneDecision::TooLarge(bytes);
         }
         for change in changes {
-            let (place, row) = match change {
-                Change::Put { index: place, body } => (place, Some(StoredRow { version, body })),
-                Change::Delete { index: place } => (place, None),
+            let (index, row) = match change {
+                Change::Put { index, body } => (index, Some(StoredRow { version, body })),
+                Change::Delete { index } => (index, None),
             };
-            self.rows.insert(keys[place].clone(), Slot { row, is_changed: true });
+            self.rows.insert(keys[index].clone(), Slot { row, is_changed: true });
         }
         self.last_tick = tick;
         self.bytes += bytes;
@@ -137,8 +137,8 @@ impl View {
 
 fn bytes_of(change: &Change, keys: &[Bytes]) -> usize {
     match change {
-        Change::Put { index: place, body } => keys[*place].len() + body.len(),
-        Change::Delete { index: place } => keys[*place].len(),
+        Change::Put { index, body } => keys[*index].len() + body.len(),
+        Change::Delete { index } => keys[*index].len(),
     }
 }
 

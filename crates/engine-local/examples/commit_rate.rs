@@ -1,6 +1,8 @@
 //! How fast the embedded engine commits, gets and scans on this machine's disk.
 //!
-//! `cargo run --release -p tavola-engine-local --example commit_rate -- [rows] [folder] [workers] [memtable MiB]`
+//! `cargo run --release -p tavola-engine-local --example commit_rate -- [rows] [folder] [workers] [memtable MiB] [rows/s]`
+//!
+//! Without a rate each writer goes on as soon as it has its answer. With one, the latency counts from when a row was due.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -36,6 +38,10 @@ async fn main() -> Result<(), AnyError> {
     if let Some(text) = arguments.next() {
         settings.memtable_bytes = text.parse::<u64>()? << 20;
     }
+    let interval = match arguments.next() {
+        Some(text) => Duration::from_secs_f64(WRITERS as f64 / text.parse::<f64>()?),
+        None => Duration::ZERO,
+    };
     let mut out = std::io::stdout().lock();
     writeln!(out, "sync of 64 KiB: {:.2} ms (median)", sync_time(folder.path())?.as_secs_f64() * 1e3)?;
     let engine = LocalEngine::open(settings.clone(), Arc::new(SystemClock))?;
@@ -44,7 +50,7 @@ async fn main() -> Result<(), AnyError> {
     for (name, spread) in [("one hot partition", Spread::Hot), ("many partitions", Spread::Wide)] {
         let cpu_before = cpu_time();
         let started = Instant::now();
-        let latencies = write_rows(&engine, rows / WRITERS, spread).await?;
+        let latencies = write_rows(&engine, rows / WRITERS, interval, spread).await?;
         let written = latencies.len() as f64;
         let rate = written / started.elapsed().as_secs_f64();
         let cpu = (cpu_time() - cpu_before).as_secs_f64() * 1e6 / written;
@@ -125,7 +131,13 @@ fn wide_key(writer: u64, count: u64) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Writes the same number of rows whatever the speed, so that what is read afterwards is the same.
-async fn write_rows(engine: &Arc<LocalEngine>, rows_each: u64, spread: Spread) -> Result<Vec<u32>, AnyError> {
+async fn write_rows(
+    engine: &Arc<LocalEngine>,
+    rows_each: u64,
+    interval: Duration,
+    spread: Spread,
+) -> Result<Vec<u32>, AnyError> {
+    let begun = Instant::now();
     let writers = (0..WRITERS).map(|writer| {
         let engine = engine.clone();
         tokio::spawn(async move {
@@ -142,7 +154,13 @@ async fn write_rows(engine: &Arc<LocalEngine>, rows_each: u64, spread: Spread) -
                     Spread::Hot => (b"hot".to_vec(), format!("row-{writer}-{count:010}").into_bytes()),
                     Spread::Wide => wide_key(writer, count),
                 };
-                let started = Instant::now();
+                let started = if interval.is_zero() {
+                    Instant::now()
+                } else {
+                    let due = begun + interval.mul_f64(count as f64 + writer as f64 / WRITERS as f64);
+                    tokio::time::sleep_until(due.into()).await;
+                    due
+                };
                 let mut decide =
                     |_, _: &[_]| Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }]);
                 engine.transact(SPACE, &partition, &[&row], &mut decide).await?;

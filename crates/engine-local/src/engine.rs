@@ -370,16 +370,16 @@ fn check_size(changes: &[RowChange]) -> Result<(), EngineError> {
 
 /// Whether changes delete something and add no more than they delete.
 fn makes_room(found: &[Option<StoredRow>], changes: &[Change]) -> bool {
-    let len_of = |place: usize| found.get(place).and_then(Option::as_ref).map_or(0, |row| row.body.len());
+    let len_of = |index: usize| found.get(index).and_then(Option::as_ref).map_or(0, |row| row.body.len());
     let (mut before, mut after, mut has_delete) = (0, 0, false);
     for change in changes {
         match change {
-            Change::Put { index: place, body } => {
-                before += len_of(*place);
+            Change::Put { index, body } => {
+                before += len_of(*index);
                 after += body.len();
             }
-            Change::Delete { index: place } => {
-                before += len_of(*place);
+            Change::Delete { index } => {
+                before += len_of(*index);
                 has_delete = true;
             }
         }
@@ -397,16 +397,16 @@ fn apply(
     let mut row_changes = Vec::with_capacity(changes.len());
     let mut pending_rows = Vec::with_capacity(changes.len());
     for change in changes {
-        let (place, value) = match change {
-            Change::Put { index: place, body } => {
-                let stored_key = &keys[place][SLOT_LEN..];
-                (place, Some(row::encode_value(space.id, stored_key, tick, &body)))
+        let (index, value) = match change {
+            Change::Put { index, body } => {
+                let stored_key = &keys[index][SLOT_LEN..];
+                (index, Some(row::encode_value(space.id, stored_key, tick, &body)))
             }
-            Change::Delete { index: place } => (place, None),
+            Change::Delete { index } => (index, None),
         };
         let row = value.as_ref().map(|value| StoredRow { version: tick, body: row::body_of(value) });
-        pending_rows.push((keys[place].clone(), PendingRow { tick, row }));
-        row_changes.push(RowChange { key: keys[place].clone(), value });
+        pending_rows.push((keys[index].clone(), PendingRow { tick, row }));
+        row_changes.push(RowChange { key: keys[index].clone(), value });
     }
     (row_changes, pending_rows)
 }

@@ -4,7 +4,7 @@
 //! should be: each tree's list of table files, by its checksum; each table file, as far as its own index; each journal,
 //! record by record; the catalog, row by row; and each extent with contents of blobs, as far as
 //! its header. Whatever is not is damage, and the store is left as it is. Only when
-//! everything is understood may a start remove what a crash left over.
+//! everything is checked may a start remove what a crash left over.
 //!
 //! The layout of a tree's `current` and version file is lsm-tree's, which does not check them itself.
 
@@ -32,7 +32,7 @@ const JOURNAL_SEQUENCE: SeqNo = 1 << 62;
 const CACHE_BYTES: u64 = 1 << 20;
 const OPEN_FILES: usize = 16;
 
-/// A store that is understood.
+/// A store that was inspected.
 pub(crate) struct Inspected {
     pub(crate) manifest: Manifest,
     pub(crate) trees: Vec<InspectedTree>,
@@ -55,7 +55,7 @@ pub(crate) struct InspectedTable {
     pub(crate) checksum: u128,
 }
 
-/// Why a store is not understood.
+/// Why a store cannot be inspected.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     Damaged(String),
@@ -96,7 +96,7 @@ pub(crate) fn tree_name(tree: usize) -> String {
 }
 
 impl Inspected {
-    /// Understands the store in this folder.
+    /// Inspects the store in this folder.
     pub(crate) fn read(store: &Path) -> Result<Self, Trouble> {
         let manifest = Manifest::read(store)?.map_err(Trouble::Damaged)?;
         if manifest.data_trees != DATA_TREES as u64 {

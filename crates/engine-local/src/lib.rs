@@ -6,7 +6,7 @@
 //!
 //! Below that is the `store`: rows of all spaces in a few shared `tree`s of lsm-tree. `flush` writes the newest rows to
 //! table files, `compaction` keeps the number of files small that a read has to look into, `reclaim` gives back the disk of
-//! dropped spaces. Contents of blobs are in extent files beside the rows (`content`). `inspect` understands a store before `recover` opens it or `verify` checks it.
+//! dropped spaces. Contents of blobs are in extent files beside the rows (`content`). `inspect` checks a store before `recover` opens it or `verify` checks it.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -60,8 +60,8 @@ impl Manifest {
         bytes[..8].copy_from_slice(&MAGIC);
         let numbers =
             [self.data_trees, self.first_journal, self.last_journal, self.first_sequence, self.tick];
-        for (place, number) in numbers.iter().enumerate() {
-            bytes[8 + place * 8..16 + place * 8].copy_from_slice(&number.to_le_bytes());
+        for (index, number) in numbers.iter().enumerate() {
+            bytes[8 + index * 8..16 + index * 8].copy_from_slice(&number.to_le_bytes());
         }
         let checksum = xxh3_64(&bytes[..LEN - 8]);
         bytes[LEN - 8..].copy_from_slice(&checksum.to_le_bytes());
@@ -69,8 +69,8 @@ impl Manifest {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let number = |place: usize| -> Option<u64> {
-            bytes.get(8 + place * 8..16 + place * 8)?.try_into().ok().map(u64::from_le_bytes)
+        let number = |index: usize| -> Option<u64> {
+            bytes.get(8 + index * 8..16 + index * 8)?.try_into().ok().map(u64::from_le_bytes)
         };
         let manifest = Self {
             data_trees: number(0)?,

@@ -57,7 +57,7 @@ impl ReclaimSignal {
             self.changed.wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner)
         };
         let was_wanted = std::mem::take(&mut state.is_wanted);
-        let pass = if was_wanted { Pass::Reclaim } else { Pass::Look };
+        let pass = if was_wanted { Pass::Reclaim } else { Pass::Recheck };
         (!state.is_closed).then_some(pass)
     }
 
@@ -83,7 +83,7 @@ enum Pass {
     /// Something was dropped.
     Reclaim,
     /// Compaction may have removed the last rows of something that was dropped before.
-    Look,
+    Recheck,
 }
 
 /// Reclaims until the signal is closed.

@@ -1,4 +1,4 @@
-//! Opening a store: understand everything, clean up, replay the journals.
+//! Opening a store: inspect everything, clean up, replay the journals.
 //!
 //! The journals are replayed in order, from the oldest that is kept, whatever part of them is in table files already.
 //! That gives the same rows: the last write of each row that a journal has is replayed last.

@@ -74,8 +74,8 @@ impl Snapshots {
 
     fn release(&self, sequence: SeqNo) {
         let mut state = self.lock();
-        if let Ok(place) = state.open.binary_search_by_key(&sequence, |(open, _)| *open) {
-            state.open[place].1 -= 1;
+        if let Ok(index) = state.open.binary_search_by_key(&sequence, |(open, _)| *open) {
+            state.open[index].1 -= 1;
         }
         while state.open.front().is_some_and(|(_, count)| *count == 0) {
             state.open.pop_front();

@@ -62,19 +62,19 @@ impl Engine for MemoryEngine {
     ) -> Result<Transacted, EngineError> {
         let mut spaces = self.lock();
         let stored = spaces.get_mut(&space).ok_or(EngineError::SpaceMissing { space })?;
-        let key_at = |place: usize| (partition.to_vec(), rows[place].to_vec());
-        let found: Vec<_> = (0..rows.len()).map(|place| stored.get(&key_at(place)).cloned()).collect();
+        let key_at = |index: usize| (partition.to_vec(), rows[index].to_vec());
+        let found: Vec<_> = (0..rows.len()).map(|index| stored.get(&key_at(index)).cloned()).collect();
         let tick = self.ticks.next();
         let Decision::Apply(changes) = decide(tick, &found) else {
             return Ok(Transacted::Refused);
         };
         for change in changes {
             match change {
-                Change::Put { index: place, body } => {
-                    stored.insert(key_at(place), StoredRow { version: tick, body });
+                Change::Put { index, body } => {
+                    stored.insert(key_at(index), StoredRow { version: tick, body });
                 }
-                Change::Delete { index: place } => {
-                    stored.remove(&key_at(place));
+                Change::Delete { index } => {
+                    stored.remove(&key_at(index));
                 }
             }
         }

@@ -18,8 +18,8 @@ impl SpaceId {
             return None;
         }
         let mut bytes = [0u8; 16];
-        for (place, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(text.get(place * 2..place * 2 + 2)?, 16).ok()?;
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(text.get(index * 2..index * 2 + 2)?, 16).ok()?;
         }
         Some(Self(bytes))
     }

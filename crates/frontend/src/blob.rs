@@ -105,7 +105,8 @@ impl Pipeline {
             overrides: BlobHeaders::default(),
             conditions: BlobConditions::default(),
         };
-        let permitted = self.permit(&request, &address, Command::Blob(BlobCommand::GetBlob(get)), now).await;
+        let permitted =
+            self.permit(&request, &address, Command::Blob(Box::new(BlobCommand::GetBlob(get))), now).await;
         permitted.map(drop).map_err(|error| refuse_source(&error, has_token))
     }
 
@@ -167,13 +168,16 @@ impl Pipeline {
         let host = head.received.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let address = Address::parse(host.unwrap_or_default(), &part.path).ok_or(ErrorCode::InvalidUri)?;
         let query = Query::parse(&part.query).ok_or(ErrorCode::AuthenticationFailed)?;
-        let mut headers = part.headers.clone();
-        // What every part says is said once, by the batch.
-        for name in [HeaderName::from_static("x-ms-version"), header::HOST] {
+        // What every part says is said once, by the batch. The version is no part of what a part signs.
+        let inherit = |headers: &mut HeaderMap, name: HeaderName| {
             if let (false, Some(value)) = (headers.contains_key(&name), head.received.headers.get(&name)) {
                 headers.insert(name, value.clone());
             }
-        }
+        };
+        let mut signed = part.headers.clone();
+        inherit(&mut signed, header::HOST);
+        let mut headers = signed.clone();
+        inherit(&mut headers, HeaderName::from_static("x-ms-version"));
         let route = blob::route(&part.method, &address, &query, &headers)?;
         let request = BlobRequest {
             version: &reply.version,
@@ -184,7 +188,9 @@ impl Pipeline {
         };
         let command = blob::decode(route, &request)?;
         let is_inside = match &command {
-            Command::Blob(command @ (BlobCommand::DeleteBlob(_) | BlobCommand::SetBlobTier(_))) => {
+            Command::Blob(command)
+                if matches!(**command, BlobCommand::DeleteBlob(_) | BlobCommand::SetBlobTier(_)) =>
+            {
                 address.account == head.address.account
                     && container.is_none_or(|container| command.container() == Some(container))
             }
@@ -197,7 +203,7 @@ impl Pipeline {
             method: &part.method,
             path: &part.path,
             query: &query,
-            headers: &headers,
+            headers: &signed,
             address: &address,
             secure: head.received.origin.secure,
             peer: head.received.origin.peer,

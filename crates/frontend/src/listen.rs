@@ -224,7 +224,15 @@ impl Frontend {
         match Box::pin(self.pipeline.respond(&received, body, &self.transfers)).await {
             Answer::Ours(response, body) => {
                 let is_head = received.method == http::Method::HEAD;
-                into_http(response, body, is_head, &self.case)
+                let metadata_case = match response.metadata.as_slice() {
+                    [] => None,
+                    metadata => Some(self.case.with_metadata(metadata).await),
+                };
+                let mut message = into_http(response, body, is_head, &self.case);
+                if let Some(case) = metadata_case {
+                    *message.extensions_mut() = case;
+                }
+                message
             }
             Answer::Theirs(response) => response.map(AnswerBody::Whole),
         }

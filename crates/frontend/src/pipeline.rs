@@ -216,7 +216,7 @@ impl Pipeline {
         }
         let permitted = self.authorize(&caller, policy.as_ref(), command, now).await?;
         if let Command::Blob(command) = permitted.command() {
-            if let BlobCommand::SubmitBatch(container) = command {
+            if let BlobCommand::SubmitBatch(container) = command.as_ref() {
                 let outcome =
                     Box::pin(self.answer_batch(head, container.as_ref(), &whole, reply, now)).await?;
                 return Ok(Done::Here(Executed { outcome, download: None }));

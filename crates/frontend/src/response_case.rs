@@ -22,13 +22,20 @@ const COMMON: &[&str] =
 
 /// The other names that are not all lower case.
 const RARE: &[&str] = &[
+    "Accept-Ranges",
     "Access-Control-Allow-Credentials",
     "Access-Control-Allow-Headers",
     "Access-Control-Allow-Methods",
     "Access-Control-Allow-Origin",
     "Access-Control-Expose-Headers",
     "Access-Control-Max-Age",
+    "Content-Disposition",
+    "Content-Encoding",
+    "Content-Language",
+    "Content-MD5",
+    "Content-Range",
     "DataServiceId",
+    "Last-Modified",
     "Location",
     "Preference-Applied",
     "Vary",
@@ -54,6 +61,15 @@ impl HeaderCase {
     /// What a response carries so that its names keep their case, where all of them are common or not.
     pub fn of(&self, all_common: bool) -> Extensions {
         if all_common { self.common.clone() } else { self.all.clone() }
+    }
+
+    /// The same for a response with names of metadata, which are whatever clients have written.
+    pub async fn with_metadata(&self, metadata: &[(String, String)]) -> Extensions {
+        let written: Vec<&str> = metadata.iter().map(|(name, _)| name.as_str()).collect();
+        if written.iter().all(|name| name.bytes().all(|byte| !byte.is_ascii_uppercase())) {
+            return self.all.clone();
+        }
+        learn(&[COMMON, RARE, &written].concat()).await
     }
 }
 
@@ -101,4 +117,43 @@ async fn learn(names: &[&str]) -> Extensions {
         .serve_connection(TokioIo::new(server), service);
     let (_, _) = tokio::join!(client.write_all(head.as_bytes()), connection);
     learned.lock().map(|learned| learned.clone()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What hyper writes for a response with this header and these extensions.
+    async fn written(name: &str, extensions: Extensions) -> String {
+        use tokio::io::AsyncReadExt;
+        let (mut client, server) = tokio::io::duplex(4096);
+        let name = other_name(name);
+        let service = service_fn(move |_| {
+            let mut response = http::Response::new(Empty::<Bytes>::new());
+            response.headers_mut().insert(name.clone(), header::HeaderValue::from_static("v"));
+            *response.extensions_mut() = extensions.clone();
+            async { Ok::<_, Infallible>(response) }
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .preserve_header_case(true)
+            .serve_connection(TokioIo::new(server), service);
+        client.write_all(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n").await.unwrap();
+        connection.await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn names_of_metadata_are_written_as_clients_wrote_them() {
+        let case = HeaderCase::learn().await;
+        for name in ["x-ms-meta-One", "x-ms-meta-two", "x-ms-meta-THREE"] {
+            let metadata = [(name.to_owned(), "v".to_owned())];
+            let answer = written(name, case.with_metadata(&metadata).await).await;
+            assert!(answer.contains(&format!("\r\n{name}: v\r\n")), "{answer}");
+        }
+        let metadata = [("x-ms-meta-One".to_owned(), "v".to_owned())];
+        let answer = written("Last-Modified", case.with_metadata(&metadata).await).await;
+        assert!(answer.contains("\r\nLast-Modified: v\r\n"), "{answer}");
+    }
 }

@@ -5,7 +5,7 @@ use crate::{
     BlobCommand, ContainerName, QueueCommand, QueueName, ServicePropertiesPatch, TableCommand, TableName,
 };
 
-/// A request, understood.
+/// A decoded request.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// For the service as a whole; every service of an account has the same.
@@ -14,8 +14,8 @@ pub enum Command {
     Table(TableCommand),
     /// For the queue service.
     Queue(QueueCommand),
-    /// For the blob service.
-    Blob(BlobCommand),
+    /// For the blob service. Boxed: it is the largest, and the others are moved as often.
+    Blob(Box<BlobCommand>),
 }
 
 /// A request about a service of an account, not about anything kept in it.
@@ -105,7 +105,7 @@ impl From<QueueCommand> for Command {
 
 impl From<BlobCommand> for Command {
     fn from(command: BlobCommand) -> Self {
-        Self::Blob(command)
+        Self::Blob(Box::new(command))
     }
 }
 

@@ -305,8 +305,8 @@ fn two_digits(value: u32) -> [u8; 2] {
 fn push_digits(out: &mut Vec<u8>, mut value: u32, count: usize) {
     let start = out.len();
     out.resize(start + count, b'0');
-    for place in out[start..].iter_mut().rev() {
-        *place = b'0' + u8::try_from(value % 10).expect("a digit");
+    for digit in out[start..].iter_mut().rev() {
+        *digit = b'0' + u8::try_from(value % 10).expect("a digit");
         value /= 10;
     }
 }

@@ -53,10 +53,10 @@ fn type_rank(edm_type: EdmType) -> u8 {
 /// begins with a surrogate, meets one from U+E000 to U+FFFF.
 fn compare_utf16(left: &str, right: &str) -> Ordering {
     let (left, right) = (left.as_bytes(), right.as_bytes());
-    let Some(place) = left.iter().zip(right).position(|(a, b)| a != b) else {
+    let Some(index) = left.iter().zip(right).position(|(a, b)| a != b) else {
         return left.len().cmp(&right.len());
     };
-    match (left[place], right[place]) {
+    match (left[index], right[index]) {
         (0xF0.., 0xEE | 0xEF) => Ordering::Less,
         (0xEE | 0xEF, 0xF0..) => Ordering::Greater,
         (a, b) => a.cmp(&b),

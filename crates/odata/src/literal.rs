@@ -119,5 +119,5 @@ fn parse_hex(text: &str) -> Option<Vec<u8>> {
     if !digits.len().is_multiple_of(2) || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
-    (0..digits.len()).step_by(2).map(|place| u8::from_str_radix(&digits[place..place + 2], 16).ok()).collect()
+    (0..digits.len()).step_by(2).map(|index| u8::from_str_radix(&digits[index..index + 2], 16).ok()).collect()
 }

@@ -86,7 +86,7 @@ fn date_header(now: DateTime) -> HeaderValue {
     })
 }
 
-/// The names a script may read: those of the rule, with `*` spelled out.
+/// The names a script may read: those of the rule, with `*` expanded.
 fn exposed_headers(headers: &[(&'static str, HeaderValue)], expose: &[String]) -> String {
     if expose.iter().any(|name| name == "*") {
         let present: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();

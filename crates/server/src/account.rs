@@ -87,8 +87,10 @@ pub struct SasRequest {
     pub account: String,
     /// A table, for a SAS on just that.
     pub table: String,
-    /// A queue, for a SAS on just that. Without either, an account SAS.
+    /// A queue, for a SAS on just that.
     pub queue: String,
+    /// A container, or a container and a blob, for a SAS on just that. Without any of the three, an account SAS.
+    pub blob: String,
     /// Permission letters.
     pub permissions: String,
     /// Time or duration from now.
@@ -123,27 +125,9 @@ pub fn sas(values: &Values, request: &SasRequest) -> anyhow::Result<()> {
         bail!("a SAS needs --expiry (7d, 12h, 30m or a time), or --policy");
     }
     let protocol = if request.https_only { "https" } else { "" };
-    if !request.table.is_empty() && !request.queue.is_empty() {
-        bail!("a SAS is for a table or for a queue, not for both");
-    }
-    let token = if request.table.is_empty() && request.queue.is_empty() {
-        let sas = AccountSas {
-            services: &request.services,
-            resource_types: &request.resource_types,
-            permissions: &request.permissions,
-            start,
-            expiry,
-            ip: &request.ip,
-            protocol,
-            ..AccountSas::default()
-        };
-        sign_account_sas(&account, &sas)
-    } else {
+    let resource = resource(request)?;
+    let token = if let Some((service, resource)) = resource {
         let keys = KeyLimit { start: start_bound(&request.from)?, end: end_bound(&request.to)? };
-        let (service, resource) = match request.queue.as_str() {
-            "" => (StorageService::Table, &request.table),
-            _ => (StorageService::Queue, &request.queue),
-        };
         let sas = ServiceSas {
             resource,
             permissions: &request.permissions,
@@ -156,15 +140,46 @@ pub fn sas(values: &Values, request: &SasRequest) -> anyhow::Result<()> {
             ..ServiceSas::default()
         };
         sign_service_sas(&account, service, &sas)
+    } else {
+        let sas = AccountSas {
+            services: &request.services,
+            resource_types: &request.resource_types,
+            permissions: &request.permissions,
+            start,
+            expiry,
+            ip: &request.ip,
+            protocol,
+            ..AccountSas::default()
+        };
+        sign_account_sas(&account, &sas)
     };
     let token = token.map_err(|error| anyhow::anyhow!("these limits make no SAS: {error}"))?;
     if request.endpoint.is_empty() {
         println!("{token}");
     } else {
-        let endpoint = if request.queue.is_empty() { "TableEndpoint" } else { "QueueEndpoint" };
+        let endpoint = match resource {
+            Some((StorageService::Blob, _)) => "BlobEndpoint",
+            Some((StorageService::Queue, _)) => "QueueEndpoint",
+            Some((StorageService::Table, _)) | None => "TableEndpoint",
+        };
         println!("{endpoint}={};SharedAccessSignature={token}", request.endpoint);
     }
     Ok(())
+}
+
+/// What a service SAS is for; `None` for an account SAS.
+fn resource(request: &SasRequest) -> anyhow::Result<Option<(StorageService, &str)>> {
+    let named = [
+        (StorageService::Table, &request.table),
+        (StorageService::Queue, &request.queue),
+        (StorageService::Blob, &request.blob),
+    ];
+    let mut named = named.into_iter().filter(|(_, name)| !name.is_empty());
+    let first = named.next().map(|(service, name)| (service, name.as_str()));
+    if named.next().is_some() {
+        bail!("a SAS is for a table, a queue or a blob, not for several");
+    }
+    Ok(first)
 }
 
 /// An account of the settings, of the data folder, or the development account. Without a name it is the only one.
@@ -242,6 +257,23 @@ fn bound(text: &str) -> anyhow::Result<Bound> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sas_is_for_one_resource_or_for_the_account() {
+        let request = |table: &str, queue: &str, blob: &str| SasRequest {
+            table: table.into(),
+            queue: queue.into(),
+            blob: blob.into(),
+            ..SasRequest::default()
+        };
+        let check = |request: SasRequest, expected: Option<(StorageService, &str)>| {
+            assert_eq!(resource(&request).unwrap(), expected);
+        };
+        check(request("", "", ""), None);
+        check(request("", "", "con/a/b"), Some((StorageService::Blob, "con/a/b")));
+        check(request("", "q", ""), Some((StorageService::Queue, "q")));
+        assert!(resource(&request("t", "", "con")).is_err());
+    }
 
     #[test]
     fn no_bound_is_empty() {

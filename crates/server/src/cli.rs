@@ -281,9 +281,15 @@ fn run_account(matches: &ArgMatches) -> anyhow::Result<()> {
 /// The limits that `tavola sas` takes: name, form of the value, default, help.
 const SAS_LIMITS: &[(&str, &str, &str, &str)] = &[
     ("account", "NAME", "", "Account that signs [default: the only account, or the development account]"),
-    ("table", "NAME", "", "Table that the SAS opens; without --table and --queue it is an account SAS"),
+    ("table", "NAME", "", "Table that the SAS opens; without a table, queue or blob it is an account SAS"),
     ("queue", "NAME", "", "Queue that the SAS opens"),
-    ("permissions", "LETTERS", "", "Table: r a u d; queue: r a u p; account: r w d l a c u p"),
+    ("blob", "CONTAINER[/NAME]", "", "Container or blob that the SAS opens"),
+    (
+        "permissions",
+        "LETTERS",
+        "",
+        "Table: r a u d; queue: r a u p; blob: r a c w d x y l t f; account: r w d l a c u p",
+    ),
     ("expiry", "TIME", "", "End: 7d, 12h or 30m from now, or a time such as 2030-01-31T00:00:00Z"),
     ("start", "TIME", "", "Not valid before this time"),
     ("ip", "ADDRESS[-ADDRESS]", "", "Valid from this address or range only"),
@@ -295,7 +301,7 @@ const SAS_LIMITS: &[(&str, &str, &str, &str)] = &[
         "resource-types",
         "LETTERS",
         "sco",
-        "Account SAS: s service, c tables and queues, o entities and messages",
+        "Account SAS: s service, c tables, queues and containers, o entities, messages and blobs",
     ),
     ("endpoint", "URL", "", "Print a connection string with this endpoint"),
 ];
@@ -326,6 +332,7 @@ fn sas_request(matches: &ArgMatches) -> SasRequest {
         account: text("account"),
         table: text("table"),
         queue: text("queue"),
+        blob: text("blob"),
         permissions: text("permissions"),
         expiry: text("expiry"),
         start: text("start"),

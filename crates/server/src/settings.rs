@@ -48,6 +48,12 @@ const GROUPS: &[Group] = &[
                 "128",
                 "Memory for rows: half for blocks read from disk, half for rows that are not flushed to disk yet. Writes wait while those fill their half",
             ),
+            (
+                "memtable-mb",
+                "MIB",
+                "4",
+                "Memory that the newest rows of one of the store's trees fill before they are flushed to disk; at most a 32nd of --memory-mb. More raises insert throughput and the longest write stall",
+            ),
             ("disk-reserve-mb", "MIB", "256", "Free disk space below which writes are refused"),
         ],
     ),

@@ -161,6 +161,7 @@ fn lock(data_dir: &Path) -> anyhow::Result<File> {
 fn local_settings(values: &Values, data_dir: &Path) -> anyhow::Result<LocalSettings> {
     Ok(LocalSettings {
         memory_bytes: values.mebibytes("memory-mb")?,
+        memtable_bytes: values.mebibytes("memtable-mb")?,
         disk_reserve_bytes: values.mebibytes("disk-reserve-mb")?,
         ..LocalSettings::new(data_dir)
     })

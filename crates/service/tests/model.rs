@@ -66,8 +66,8 @@ fn any_step() -> impl Strategy<Value = Step> {
     // Most groups keep to one partition, or nearly all would fail for that alone.
     let group = (prop::collection::vec(any_ask(), 1..4), 0..8usize).prop_map(|(mut asks, stray)| {
         let partition = asks[0].partition;
-        for (place, ask) in asks.iter_mut().enumerate() {
-            ask.partition = if place == stray { ask.partition } else { partition };
+        for (index, ask) in asks.iter_mut().enumerate() {
+            ask.partition = if index == stray { ask.partition } else { partition };
         }
         Step::Group(asks)
     });

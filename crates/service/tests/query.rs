@@ -21,8 +21,8 @@ use tavola_system::SystemRandom;
 /// A table with these entities, each with `n` set to its place.
 fn with_entities(keys: &str) -> Bench {
     let bench = Bench::with_table();
-    for (place, key) in keys.split_whitespace().enumerate() {
-        bench.write(key, EntityChange::Insert(properties(&format!("n={place}")))).unwrap();
+    for (index, key) in keys.split_whitespace().enumerate() {
+        bench.write(key, EntityChange::Insert(properties(&format!("n={index}")))).unwrap();
     }
     bench
 }

@@ -1,18 +1,20 @@
-//! Frameworks that sit on tables and queues, in scenarios of their own, with only the connection string changed.
+//! Frameworks that sit on tables, queues and blobs, in scenarios of their own, with only the connection string changed.
 //!
-//! Python: Flask with sessions in a table, Celery with queues as its broker. JavaScript: unstorage with its table
-//! driver, express with sessions in a table through the retired client. Packages go into ignored folders.
+//! Python: Flask with sessions in a table, Celery with queues as its broker, and what Terraform, Durable Task, the
+//! Functions host and Orleans ask of blobs. JavaScript: unstorage with its table driver, express with sessions in a
+//! table through the retired client. Rust: the integration suite of `object_store`. Packages go into ignored folders.
 
 use std::process::Command;
 
-use crate::programs::{contains, installed, root, run};
+use crate::programs::{cargo, contains, installed, root, run};
+use crate::rust::count_tests;
 use crate::sdk::counts;
 use crate::sdk::servers::Servers;
 use crate::sdk::{counted, is_installed};
 use crate::step::{Outcome, Select, Server, Step, Tally};
 
 pub const PYTHON: Step = Step {
-    name: "Flask and Celery on tables and queues",
+    name: "Flask, Celery and keepers of state on tables, queues and blobs",
     server: Server::Needed,
     run: python,
     has: |name| contains(&root().join("tests/frameworks/python"), "py", name),
@@ -22,6 +24,12 @@ pub const JAVASCRIPT: Step = Step {
     server: Server::Needed,
     run: javascript,
     has: |name| contains(&root().join("tests/frameworks/javascript"), "mjs", name),
+};
+pub const RUST: Step = Step {
+    name: "object_store on blobs",
+    server: Server::Needed,
+    run: rust,
+    has: |name| contains(&root().join("tests/frameworks/rust"), "rs", name),
 };
 
 fn python(select: &Select) -> Outcome {
@@ -63,6 +71,19 @@ fn javascript(select: &Select) -> Outcome {
     }
     command.args(["unstorage", "express_session"].map(|name| folder.join(format!("{name}.test.mjs"))));
     beside_servers(select, &mut command, counts::tap)
+}
+
+fn rust(select: &Select) -> Outcome {
+    let manifest = root().join("tests/frameworks/rust/Cargo.toml");
+    run(cargo(["fmt", "--check", "--manifest-path"]).arg(&manifest))?.check()?;
+    let mut command = cargo(["test", "--locked", "--no-fail-fast", "--manifest-path"]);
+    command.arg(&manifest);
+    // The target folder of the Rust client: the two share most of what they compile.
+    command.arg("--target-dir").arg(root().join("target/sdk-rust"));
+    if let Some(name) = select.name() {
+        command.args(["--", name]);
+    }
+    beside_servers(select, &mut command, count_tests)
 }
 
 fn beside_servers(select: &Select, command: &mut Command, count: fn(&str) -> Tally) -> Outcome {

@@ -16,6 +16,7 @@ mod frameworks;
 mod layers;
 mod markers;
 mod programs;
+mod rclone;
 mod rooms;
 mod rust;
 mod sdk;
@@ -76,8 +77,10 @@ enum Chore {
         #[arg(long, value_enum, default_value_t = Engine::Local)]
         engine: Engine,
     },
-    /// Frameworks that keep their data in tables and queues
+    /// Frameworks that keep their data in tables, queues and blobs
     Frameworks,
+    /// Copy a tree of files to blobs and back with an installed rclone; not part of `test`
+    Rclone,
     /// Send the same generated requests to Tavola and to Azurite, and compare the answers
     #[command(disable_help_flag = true)]
     Differential {
@@ -125,7 +128,8 @@ fn main() -> ExitCode {
         Chore::Docs { write: true } => vec![docs::WRITE],
         Chore::Corpus { service, write, engine } => vec![corpus::step(service, write, engine)],
         Chore::Sdk { client, engine } => sdk::steps(client, engine),
-        Chore::Frameworks => vec![frameworks::PYTHON, frameworks::JAVASCRIPT],
+        Chore::Frameworks => vec![frameworks::PYTHON, frameworks::JAVASCRIPT, frameworks::RUST],
+        Chore::Rclone => vec![rclone::COPIES],
         Chore::Differential { arguments } => return differential::with(&arguments),
         Chore::Bench { quick } => return bench::compare(quick),
         Chore::Cassandra { command } => return cassandra::run_command(&command),
@@ -160,6 +164,7 @@ fn all_steps() -> Vec<Step> {
         sdk::RUST,
         frameworks::PYTHON,
         frameworks::JAVASCRIPT,
+        frameworks::RUST,
         differential::BOUNDED,
         crash::KILLS,
         crash::QUEUE_KILLS,

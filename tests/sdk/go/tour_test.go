@@ -70,6 +70,14 @@ var scenarios struct {
 	Messages          []struct{ Text string }
 	MessageBytesMax   int            `json:"message_bytes_max"`
 	QueuePolicies     []accessPolicy `json:"queue_policies"`
+
+	ContainerNamesRefused []refusedName  `json:"container_names_refused"`
+	ContainerPolicies     []accessPolicy `json:"container_policies"`
+	BlobLargeBytes        int            `json:"blob_large_bytes"`
+	BlobBlockBytes        int            `json:"blob_block_bytes"`
+	BlobNames             []string       `json:"blob_names"`
+	BlobFolders           []string       `json:"blob_folders"`
+	BlobNamesOdd          []string       `json:"blob_names_odd"`
 }
 
 // The parts of the connection string.

@@ -46,10 +46,11 @@ fn bearer(token: &str, service: StorageService) -> Caller {
 
 fn ask(token: &str, start: Option<DateTime>, expiry: DateTime) -> Result<DelegationKey, ErrorCode> {
     let asked = IssueDelegationKey { start, expiry, version: "2020-12-06".into(), key: None };
-    let command = Command::Blob(BlobCommand::GetUserDelegationKey(asked));
+    let command = Command::Blob(Box::new(BlobCommand::GetUserDelegationKey(asked)));
     let caller = bearer(token, StorageService::Blob);
     let permitted = authorize(&caller, None, command, now()).map_err(|error| error.code)?;
-    let Command::Blob(BlobCommand::GetUserDelegationKey(asked)) = permitted.command() else { unreachable!() };
+    let Command::Blob(command) = permitted.command() else { unreachable!() };
+    let BlobCommand::GetUserDelegationKey(asked) = command.as_ref() else { unreachable!() };
     Ok(asked.key.clone().unwrap())
 }
 

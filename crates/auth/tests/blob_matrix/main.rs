@@ -52,7 +52,7 @@ fn check(
     operation: &Operation,
     at: &BlobTarget,
 ) -> Result<bool, ErrorCode> {
-    let command = Command::Blob((operation.command)(at));
+    let command = Command::Blob(Box::new((operation.command)(at)));
     let permitted = authorize(caller, policy, command, now()).map_err(|error| error.code)?;
     Ok(permitted.may_overwrite())
 }
@@ -253,7 +253,7 @@ fn without_credentials_only_what_is_public_is_read() {
         let mut reader = request("/acct/con/a/b", "").with_header("x-ms-version", version);
         let caller = reader.authenticate().unwrap();
         for operation in &OPERATIONS {
-            let command = Command::Blob((operation.command)(&here));
+            let command = Command::Blob(Box::new((operation.command)(&here)));
             // Whoever forgets to ask refuses.
             assert_eq!(authorize(&caller, None, command.clone(), now()).unwrap_err().code, refusal);
             assert_eq!(caller.asks_public_access(&command).is_some(), operation.public.is_some());

@@ -250,7 +250,7 @@ impl<E: Indexed> IndexedTable<E> {
         }
         let source = entry.original().with_parts(KeyParts::AsProperties);
         let key = entry.stored_key();
-        let owner = E::read(&source).and_then(|copy| Ok(copy.key()));
+        let owner = E::read(&source).map(|copy| copy.key());
         let is_wanted = match &owner {
             Ok(Ok(owner)) => {
                 let entity = self.table.get::<E>(owner, None).await?;

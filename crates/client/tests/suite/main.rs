@@ -1,5 +1,6 @@
 //! The client against the real server.
 
+mod crowd;
 mod derived;
 mod indexes;
 mod lost_answers;

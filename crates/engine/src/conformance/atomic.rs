@@ -67,9 +67,7 @@ async fn a_large_transaction_is_whole_after_a_crash(harness: &dyn Harness) {
     let rows: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
     let body = Bytes::from(vec![7; 40_000]);
     let mut decide = |_, found: &[_]| {
-        Decision::Apply(
-            (0..found.len()).map(|place| Change::Put { index: place, body: body.clone() }).collect(),
-        )
+        Decision::Apply((0..found.len()).map(|index| Change::Put { index, body: body.clone() }).collect())
     };
     client.transact(space, b"p", &rows, &mut decide).await.expect("the space exists");
     drop(client);

@@ -123,15 +123,15 @@ impl Client {
         let mut are_all_deleted = true;
         for change in changes {
             match change {
-                Change::Put { index: place, .. } => {
-                    let found = self.get(space, partition, rows[*place]).await?;
+                Change::Put { index, .. } => {
+                    let found = self.get(space, partition, rows[*index]).await?;
                     if found.is_some_and(|row| row.version == tick) {
                         return Ok(true);
                     }
                     are_all_deleted = false;
                 }
-                Change::Delete { index: place } => {
-                    are_all_deleted &= self.get(space, partition, rows[*place]).await?.is_none();
+                Change::Delete { index } => {
+                    are_all_deleted &= self.get(space, partition, rows[*index]).await?.is_none();
                 }
             }
         }
@@ -227,8 +227,8 @@ pub(super) fn number(row: Option<&StoredRow>) -> u64 {
 }
 
 /// A number as a change of a row.
-pub(super) fn put_number(place: usize, number: u64) -> Change {
-    Change::Put { index: place, body: Bytes::copy_from_slice(&number.to_be_bytes()) }
+pub(super) fn put_number(index: usize, number: u64) -> Change {
+    Change::Put { index, body: Bytes::copy_from_slice(&number.to_be_bytes()) }
 }
 
 /// Accepts an error after which one may try again.

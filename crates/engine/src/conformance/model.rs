@@ -146,9 +146,9 @@ impl Model {
             if refuse {
                 return Decision::Refuse;
             }
-            let change = |(place, (_, body)): (usize, &(_, Option<Bytes>))| match body {
-                Some(body) => Change::Put { index: place, body: body.clone() },
-                None => Change::Delete { index: place },
+            let change = |(index, (_, body)): (usize, &(_, Option<Bytes>))| match body {
+                Some(body) => Change::Put { index, body: body.clone() },
+                None => Change::Delete { index },
             };
             Decision::Apply(changes.iter().enumerate().map(change).collect())
         };

@@ -38,10 +38,10 @@ async fn a_scan_gives_every_row_once_and_in_order(client: &Client, space: SpaceI
 
 async fn a_scan_gives_exactly_its_range(client: &Client, space: SpaceId, all: &[Position]) {
     let mut ranges: Vec<ScanRange> = Vec::new();
-    for (place, from) in all.iter().enumerate() {
+    for (index, from) in all.iter().enumerate() {
         ranges.push(ScanRange { from: from.clone(), before: None });
-        ranges.push(ScanRange { from: from.clone(), before: all.get(place + 13).cloned() });
-        ranges.push(ScanRange { from: from.clone(), before: Some(all[place / 2].clone()) });
+        ranges.push(ScanRange { from: from.clone(), before: all.get(index + 13).cloned() });
+        ranges.push(ScanRange { from: from.clone(), before: Some(all[index / 2].clone()) });
         ranges.push(ScanRange {
             from: Position::after(&from.partition, &from.row),
             before: Some(Position::partition_end(&from.partition)),
@@ -77,7 +77,7 @@ async fn a_long_scan_is_whole(client: &Client) {
         let rows: Vec<&[u8]> = chunk.iter().map(|number| &number[..]).collect();
         let mut decide = |_, found: &[_]| {
             let body = bytes::Bytes::from_static(&[1; 100]);
-            let puts = (0..found.len()).map(|place| crate::Change::Put { index: place, body: body.clone() });
+            let puts = (0..found.len()).map(|index| crate::Change::Put { index, body: body.clone() });
             crate::Decision::Apply(puts.collect())
         };
         client.transact(space, b"p", &rows, &mut decide).await.expect("the space exists");

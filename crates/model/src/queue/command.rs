@@ -2,7 +2,7 @@
 
 use crate::{MessageId, Metadata, PopReceipt, QueueName, SignedIdentifier};
 
-/// A request to the queue service, understood.
+/// A decoded request to the queue service.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the service's own words")]
 pub enum QueueCommand {

@@ -106,10 +106,10 @@ mod tests {
         let bytes = receipt.to_bytes();
         assert_eq!(PopReceipt::from_bytes(&bytes), Some(receipt));
         assert_eq!(PopReceipt::from_bytes(&bytes[..19]), None);
-        for place in [0, 4, 19] {
+        for index in [0, 4, 19] {
             let mut spoilt = bytes;
-            spoilt[place] ^= 0x80;
-            assert_eq!(PopReceipt::from_bytes(&spoilt), None, "{place}");
+            spoilt[index] ^= 0x80;
+            assert_eq!(PopReceipt::from_bytes(&spoilt), None, "{index}");
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     EntityKey, EntityToken, EtagCondition, Filter, Properties, ServiceError, SignedIdentifier, TableName,
 };
 
-/// A request to the table service, understood.
+/// A decoded request to the table service.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the service's own words")]
 pub enum TableCommand {

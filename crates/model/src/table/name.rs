@@ -41,7 +41,7 @@ impl TableName {
         &self.text
     }
 
-    /// The name in lower case: equal for all spellings of one table.
+    /// The name in lower case: equal for one table in whatever case it is written.
     pub fn folded(&self) -> &str {
         &self.folded
     }

@@ -137,8 +137,8 @@ impl Properties {
     pub fn get(&self, name: &str) -> Option<EdmValue<'_>> {
         let records = self.records();
         let mut start = 0;
-        for place in 0..self.len() {
-            let end = self.end(place);
+        for index in 0..self.len() {
+            let end = self.end(index);
             let record = &records[start..end];
             let name_len = usize::from(u16::from_le_bytes([record[1], record[2]]));
             if name_len == name.len()
@@ -238,8 +238,8 @@ impl Properties {
         builder.finish()
     }
 
-    fn end(&self, place: usize) -> usize {
-        let at = HEADER_LEN + place * END_LEN;
+    fn end(&self, index: usize) -> usize {
+        let at = HEADER_LEN + index * END_LEN;
         let end: [u8; END_LEN] = self.bytes[at..at + END_LEN].try_into().expect("four bytes");
         u32::from_le_bytes(end) as usize
     }
@@ -258,8 +258,8 @@ impl Properties {
         }
         let records = self.records();
         let mut start = 0;
-        for place in 0..count {
-            let end = self.end(place);
+        for index in 0..count {
+            let end = self.end(index);
             if end < start || end > records.len() || !record_is_well_formed(&records[start..end]) {
                 return false;
             }
@@ -503,10 +503,10 @@ mod tests {
             assert!(Properties::from_bytes(good.as_bytes().slice(..cut)).is_none(), "cut at {cut}");
             assert_eq!(Properties::peek(&good.as_bytes()[..cut], "missing"), None, "cut at {cut}");
         }
-        for place in 0..good.as_bytes().len() {
+        for index in 0..good.as_bytes().len() {
             for value in [0u8, 1, 0x80, 0xFF] {
                 let mut bytes = good.as_bytes().to_vec();
-                bytes[place] = value;
+                bytes[index] = value;
                 // Whatever it decides, walking an accepted value must not panic.
                 let _ = Properties::peek(&bytes, "t");
                 if let Some(properties) = Properties::from_bytes(bytes.into()) {

@@ -113,10 +113,10 @@ mod tests {
         for length in 0..40 {
             let mut bytes = vec![0x7F; length];
             assert!(is_ascii(&bytes), "{length}");
-            for place in 0..length {
-                bytes[place] = 0x80;
-                assert!(!is_ascii(&bytes), "{place} of {length}");
-                bytes[place] = 0;
+            for index in 0..length {
+                bytes[index] = 0x80;
+                assert!(!is_ascii(&bytes), "{index} of {length}");
+                bytes[index] = 0;
             }
         }
     }

@@ -110,7 +110,7 @@ pub fn decode(route: BlobRoute, request: &BlobRequest<'_>) -> Result<Command, Se
             blob_command(route, request)?
         }
     };
-    Ok(Command::Blob(command))
+    Ok(Command::Blob(Box::new(command)))
 }
 
 fn blob_command(route: BlobRoute, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {

@@ -252,11 +252,11 @@ mod tests {
             let bytes: Vec<u8> = (0..next(80)).map(|_| u8::try_from(next(256)).unwrap()).collect();
             let mut text = STANDARD.encode(bytes).into_bytes();
             for _ in 0..next(3) {
-                let place = next(text.len() + 1);
+                let index = next(text.len() + 1);
                 match next(3) {
-                    0 => text.truncate(place),
-                    1 => text.insert(place, spoilers[next(spoilers.len())]),
-                    _ if place < text.len() => text[place] = spoilers[next(spoilers.len())],
+                    0 => text.truncate(index),
+                    1 => text.insert(index, spoilers[next(spoilers.len())]),
+                    _ if index < text.len() => text[index] = spoilers[next(spoilers.len())],
                     _ => {}
                 }
             }

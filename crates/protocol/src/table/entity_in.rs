@@ -177,9 +177,9 @@ impl<'a> Object<'a> {
 /// The annotations that do not stand right before their property.
 fn loose_annotations(members: &Members<'_>) -> Vec<(String, Option<EdmType>)> {
     let mut loose = Vec::new();
-    for (place, (name, member)) in members.iter().enumerate() {
+    for (index, (name, member)) in members.iter().enumerate() {
         let Some(property) = name.strip_suffix(TYPE_SUFFIX) else { continue };
-        if members.get(place + 1).is_none_or(|(next, _)| next != property) {
+        if members.get(index + 1).is_none_or(|(next, _)| next != property) {
             loose.push((property.to_owned(), edm_type(member)));
         }
     }

@@ -1,6 +1,6 @@
 //! The form of an answer of the table service, as far as the request has been read.
 //!
-//! What the answer needs beside the outcome (the format, the table's spelling, `$select`, the parts of a batch) goes
+//! What the answer needs beside the outcome (the format, the table's name as it was written, `$select`, the parts of a batch) goes
 //! in here, step by step, so that an error at any step is written in the right form.
 
 use std::borrow::Cow;

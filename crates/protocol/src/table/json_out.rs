@@ -19,8 +19,8 @@ pub fn tables(reply: &Reply, level: MetadataLevel, tables: &[TableName], out: &m
         out.push(b',');
     }
     out.extend_from_slice(b"\"value\":[");
-    for (place, table) in tables.iter().enumerate() {
-        if place > 0 {
+    for (index, table) in tables.iter().enumerate() {
+        if index > 0 {
             out.push(b',');
         }
         out.push(b'{');
@@ -72,8 +72,8 @@ pub fn entities(
         out.push(b',');
     }
     out.extend_from_slice(b"\"value\":[");
-    for (place, entity) in entities.iter().enumerate() {
-        if place > 0 {
+    for (index, entity) in entities.iter().enumerate() {
+        if index > 0 {
             out.push(b',');
         }
         out.push(b'{');
@@ -345,12 +345,12 @@ mod tests {
         for length in 0..40 {
             let plain = vec![b'~'; length];
             assert!(is_plain(&plain), "{length}");
-            for place in 0..length {
+            for index in 0..length {
                 for byte in 0..=u8::MAX {
                     let mut text = plain.clone();
-                    text[place] = byte;
+                    text[index] = byte;
                     let expected = (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\';
-                    assert_eq!(is_plain(&text), expected, "{byte} at {place} of {length}");
+                    assert_eq!(is_plain(&text), expected, "{byte} at {index} of {length}");
                 }
             }
         }

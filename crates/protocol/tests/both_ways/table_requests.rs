@@ -112,10 +112,10 @@ proptest! {
         partition in "[a-z' \u{e9}]{0,8}",
         changes in prop::collection::vec(any_change(), 1..12),
     ) {
-        let row = |place: usize| Key::parse(&format!("{place}'")).unwrap();
+        let row = |index: usize| Key::parse(&format!("{index}'")).unwrap();
         let partition = Key::parse(&partition).unwrap();
-        let changes: Vec<Change> = changes.into_iter().enumerate().map(|(place, change)| {
-            Change { key: EntityKey { partition: partition.clone(), row: row(place) }, ..change }
+        let changes: Vec<Change> = changes.into_iter().enumerate().map(|(index, change)| {
+            Change { key: EntityKey { partition: partition.clone(), row: row(index) }, ..change }
         }).collect();
         let request = transaction(&table, &changes).unwrap();
         let TableCommand::TransactEntities(read) = read(&request) else { panic!("no transaction") };

@@ -109,7 +109,7 @@ pub fn encode_without_body(exchange: &Exchange) -> Option<Response> {
     ))
 }
 
-/// What the request asked for beside the outcome: the table's spelling and the selection.
+/// What the request asked for beside the outcome: the table's name as it was written and the selection.
 pub fn form_of(exchange: &Exchange, set: &str) -> Form {
     let mut form = exchange.form();
     let address = exchange.address();

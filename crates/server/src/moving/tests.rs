@@ -41,9 +41,9 @@ async fn fill(engine: &dyn Engine, filling: &Filling) {
         let mut seen = BTreeSet::new();
         let rows: Vec<_> = rows.iter().filter(|(row, _)| seen.insert(row)).collect();
         let names: Vec<&[u8]> = rows.iter().map(|(row, _)| &row[..]).collect();
-        let change = |(place, (_, body)): (usize, &&(Vec<u8>, Option<Vec<u8>>))| match body {
-            Some(body) => Change::Put { index: place, body: Bytes::copy_from_slice(body) },
-            None => Change::Delete { index: place },
+        let change = |(index, (_, body)): (usize, &&(Vec<u8>, Option<Vec<u8>>))| match body {
+            Some(body) => Change::Put { index, body: Bytes::copy_from_slice(body) },
+            None => Change::Delete { index },
         };
         let changes: Vec<Change> = rows.iter().enumerate().map(change).collect();
         let mut decide = |_, _: &[_]| Decision::Apply(changes.clone());

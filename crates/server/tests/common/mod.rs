@@ -92,9 +92,9 @@ pub fn fill(data_dir: &Path, seed: u64, transactions: usize) {
             names.sort();
             names.dedup();
             let changes: Vec<Change> = (0..names.len())
-                .map(|place| match random.u8(..8) {
-                    0 => Change::Delete { index: place },
-                    _ => Change::Put { index: place, body: vec![random.u8(..); random.usize(..600)].into() },
+                .map(|index| match random.u8(..8) {
+                    0 => Change::Delete { index },
+                    _ => Change::Put { index, body: vec![random.u8(..); random.usize(..600)].into() },
                 })
                 .collect();
             let mut decide = |_, _: &[_]| Decision::Apply(changes.clone());

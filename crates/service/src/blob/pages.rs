@@ -3,6 +3,7 @@
 //! Pages are kept in cells. A snapshot keeps the generations of cells that there are, and the blob goes on in a fresh
 //! one: a cell is that of the first generation that has it, and cells of older generations never change.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -306,9 +307,9 @@ impl Blobs {
         let (mut copies, mut unnamed): (HashMap<ContentId, Data>, _) = (HashMap::new(), Vec::new());
         for data in cells.values().flat_map(Cell::data) {
             let Some(id) = data.content() else { continue };
-            if !copies.contains_key(&id) {
+            if let Entry::Vacant(copy) = copies.entry(id) {
                 let copied = self.copy_data(from, data, to).await?;
-                copies.insert(id, copied.data());
+                copy.insert(copied.data());
                 unnamed.push(copied);
             }
         }

@@ -177,10 +177,11 @@ impl Blobs {
                     changes.push(Change::Put { index: 2 + further.len(), body });
                 }
                 let superseded = Superseded { record: old, had_stage: rows[1].is_some(), is_kept };
-                Ok((changes, Attempt::Done(superseded.or_nothing(), Replaced { changed: now, version })))
+                let done = (superseded.or_nothing(), Replaced { changed: now, version });
+                Ok((changes, Attempt::Done(Box::new(done))))
             };
             match self.transact(place, &rows, decide).await? {
-                Attempt::Done(superseded, replaced) => return Ok(Some((superseded, replaced))),
+                Attempt::Done(done) => return Ok(Some(*done)),
                 Attempt::Stale => return Ok(None),
                 Attempt::Again => {}
             }
@@ -190,7 +191,7 @@ impl Blobs {
 }
 
 enum Attempt {
-    Done(Option<Superseded>, Replaced),
+    Done(Box<(Option<Superseded>, Replaced)>),
     Stale,
     Again,
 }

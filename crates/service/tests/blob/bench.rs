@@ -115,7 +115,7 @@ pub async fn execute(
     body: Bytes,
 ) -> Result<(BlobOutcome, Bytes), ErrorCode> {
     let account = AccountName::parse("devstoreaccount1").unwrap();
-    let permitted = Permitted::unchecked_for_test(account, Command::Blob(command), None);
+    let permitted = Permitted::unchecked_for_test(account, Command::Blob(Box::new(command)), None);
     let mut source = BytesSource::new([body]);
     let executed =
         service.execute_with(permitted, None, Some(&mut source)).await.map_err(|error| error.code)?;

@@ -25,7 +25,7 @@ static NEXT: AtomicI64 = AtomicI64::new(1000);
 /// How many changes batches, and addresses not properly written, have made: without any the test would prove
 /// nothing of them.
 static BATCHED: AtomicI64 = AtomicI64::new(0);
-static MISSPELLED: AtomicI64 = AtomicI64::new(0);
+static REENCODED: AtomicI64 = AtomicI64::new(0);
 
 type Bound = Option<(String, Option<String>)>;
 
@@ -79,18 +79,18 @@ enum Attempt {
     },
     Get {
         key: Key,
-        spelling: usize,
+        encoding: usize,
         secondary: bool,
     },
     Write {
         verb: Verb,
         key: Key,
-        spelling: usize,
+        encoding: usize,
         tunnel: bool,
     },
     Batch {
         writes: Vec<(Verb, Key)>,
-        spelling: usize,
+        encoding: usize,
     },
     BatchGet {
         key: Key,
@@ -132,16 +132,16 @@ impl Verb {
 }
 
 /// The ways to write the same address; only the first is the proper one.
-const SPELLINGS: usize = 9;
+const ENCODINGS: usize = 9;
 
 /// The path of a table and of one of its entities.
-fn spelled(table: &str, (partition, row): &Key, spelling: usize) -> (String, String) {
+fn encoded(table: &str, (partition, row): &Key, encoding: usize) -> (String, String) {
     let (partition, row) = (encode(partition), encode(row));
     let upper = table.to_uppercase();
     let hex: String = table.bytes().map(|byte| format!("%{byte:02x}")).collect();
     let twice = hex.replace('%', "%25");
     let both = format!("(PartitionKey='{partition}',RowKey='{row}')");
-    match spelling {
+    match encoding {
         1 => (format!("/{upper}"), format!("/{upper}{both}")),
         2 => (format!("//{table}"), format!("//{table}{both}")),
         3 => (format!("/{hex}"), format!("/{hex}{both}")),
@@ -219,22 +219,22 @@ fn filter() -> impl Strategy<Value = String> {
 fn attempt() -> impl Strategy<Value = Attempt> {
     let verb =
         || prop::sample::select(vec![Verb::Insert, Verb::Update, Verb::Merge, Verb::Replace, Verb::Delete]);
-    let spelling = || prop_oneof![2 => Just(0), 3 => 0..SPELLINGS];
+    let encoding = || prop_oneof![2 => Just(0), 3 => 0..ENCODINGS];
     prop_oneof![
         3 => (filter(), 1..6usize, any::<bool>())
             .prop_map(|(filter, top, secondary)| Attempt::Query { filter, top, secondary }),
         1 => key().prop_map(|from| Attempt::Page { from }),
-        2 => (key(), spelling(), any::<bool>())
-            .prop_map(|(key, spelling, secondary)| Attempt::Get { key, spelling, secondary }),
-        4 => (verb(), key(), spelling(), any::<bool>())
-            .prop_map(|(verb, key, spelling, tunnel)| Attempt::Write { verb, key, spelling, tunnel }),
-        3 => (prop::sample::select(&PARTITIONS[..]), prop::collection::vec((verb(), key()), 1..4), spelling())
-            .prop_map(|(partition, mut writes, spelling)| {
+        2 => (key(), encoding(), any::<bool>())
+            .prop_map(|(key, encoding, secondary)| Attempt::Get { key, encoding, secondary }),
+        4 => (verb(), key(), encoding(), any::<bool>())
+            .prop_map(|(verb, key, encoding, tunnel)| Attempt::Write { verb, key, encoding, tunnel }),
+        3 => (prop::sample::select(&PARTITIONS[..]), prop::collection::vec((verb(), key()), 1..4), encoding())
+            .prop_map(|(partition, mut writes, encoding)| {
                 // Most batches are within one partition, as they must be to be done.
-                if spelling < SPELLINGS - 1 {
+                if encoding < ENCODINGS - 1 {
                     writes.iter_mut().for_each(|(_, key)| key.0 = partition.to_owned());
                 }
-                Attempt::Batch { writes, spelling }
+                Attempt::Batch { writes, encoding }
             }),
         1 => key().prop_map(|key| Attempt::BatchGet { key }),
         1 => (0..places("x").len()).prop_map(|place| Attempt::Elsewhere { place }),
@@ -256,20 +256,20 @@ impl Trial<'_> {
         match attempt {
             Attempt::Query { filter, top, secondary } => self.query(filter, *top, *secondary),
             Attempt::Page { from } => self.page(from),
-            Attempt::Get { key, spelling, secondary } => self.get(key, *spelling, *secondary, &before),
-            Attempt::Write { verb, key, spelling, tunnel } => {
-                let (base, path) = spelled(self.table, key, *spelling);
+            Attempt::Get { key, encoding, secondary } => self.get(key, *encoding, *secondary, &before),
+            Attempt::Write { verb, key, encoding, tunnel } => {
+                let (base, path) = encoded(self.table, key, *encoding);
                 let ask = verb.ask(&base, &path, key);
                 let ask = if *tunnel { ask.tunnelled() } else { ask };
                 let (status, code) = self.guest.ask(&ask, &self.token);
                 let may = self.fence.has(verb.letters()) && self.fence.contains(key);
-                if *spelling == 0 && !(*tunnel && *verb == Verb::Insert) {
+                if *encoding == 0 && !(*tunnel && *verb == Verb::Insert) {
                     assert_eq!(status == 403, !may, "{attempt:?} was answered {status} {code}");
                 }
             }
-            Attempt::Batch { writes, spelling } => self.batch(writes, *spelling),
+            Attempt::Batch { writes, encoding } => self.batch(writes, *encoding),
             Attempt::BatchGet { key } => {
-                let (_, path) = spelled(self.table, key, 0);
+                let (_, path) = encoded(self.table, key, 0);
                 let text = self.batch_text(&[Ask::get(path)]);
                 self.check_seen(&entities(&text));
             }
@@ -320,13 +320,13 @@ impl Trial<'_> {
         }
     }
 
-    fn get(&mut self, key: &Key, spelling: usize, secondary: bool, before: &BTreeMap<Key, i64>) {
+    fn get(&mut self, key: &Key, encoding: usize, secondary: bool, before: &BTreeMap<Key, i64>) {
         let account = if secondary { "devstoreaccount1-secondary" } else { ACCOUNT };
-        let (_, path) = spelled(self.table, key, spelling);
+        let (_, path) = encoded(self.table, key, encoding);
         let response = self.guest.send(account, &Ask::get(path), &self.token);
         let seen = entities(&response.text());
         self.check_seen(&seen);
-        if spelling == 0 {
+        if encoding == 0 {
             let is_there = self.fence.has("r") && self.fence.contains(key) && before.contains_key(key);
             assert_eq!(response.status == 200, is_there, "{key:?}: {}", response.text());
             assert_eq!(seen.len(), usize::from(is_there));
@@ -336,11 +336,11 @@ impl Trial<'_> {
         self.check_seen(&entities(&response.text()));
     }
 
-    fn batch(&mut self, writes: &[(Verb, Key)], spelling: usize) {
+    fn batch(&mut self, writes: &[(Verb, Key)], encoding: usize) {
         let asks: Vec<Ask> = writes
             .iter()
             .map(|(verb, key)| {
-                let (base, path) = spelled(self.table, key, spelling);
+                let (base, path) = encoded(self.table, key, encoding);
                 verb.ask(&base, &path, key)
             })
             .collect();
@@ -393,7 +393,7 @@ impl Trial<'_> {
             assert!(may, "{attempt:?} did {letter} to {key:?}");
             match attempt {
                 Attempt::Batch { .. } => BATCHED.fetch_add(1, Ordering::Relaxed),
-                Attempt::Write { spelling: 1.., .. } => MISSPELLED.fetch_add(1, Ordering::Relaxed),
+                Attempt::Write { encoding: 1.., .. } => REENCODED.fetch_add(1, Ordering::Relaxed),
                 _ => 0,
             };
         }
@@ -426,7 +426,7 @@ fn a_token_never_lets_through_what_its_range_or_permission_excludes() {
             trial.run(attempt);
         }
     });
-    let done = [&BATCHED, &MISSPELLED].map(|count| count.load(Ordering::Relaxed));
+    let done = [&BATCHED, &REENCODED].map(|count| count.load(Ordering::Relaxed));
     println!("changes by batches and by odd addresses: {done:?}");
     assert!(done.iter().all(|count| *count > 0), "{done:?}");
     let log = server.log();

@@ -146,7 +146,8 @@ fn javascript(tour: &Tour<'_>) -> Outcome {
         command.arg(format!("--test-name-pattern={name}"));
     }
     command.args(
-        ["tour", "queue_tour", "shared_data", "access"].map(|name| folder.join(format!("{name}.test.mjs"))),
+        ["tour", "queue_tour", "blob_contents", "blob_access", "shared_data", "access"]
+            .map(|name| folder.join(format!("{name}.test.mjs"))),
     );
     tour.run("javascript", &mut command, counts::tap)
 }

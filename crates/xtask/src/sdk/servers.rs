@@ -10,6 +10,7 @@ use tavola_testkit::{ServerOptions, TestServer};
 use crate::programs::{root, run, server_binary};
 
 /// What `UseDevelopmentStorage=true` means.
+const BLOB_PORT: u16 = 10_000;
 const QUEUE_PORT: u16 = 10_001;
 const TABLE_PORT: u16 = 10_002;
 
@@ -47,11 +48,18 @@ impl Servers {
         Ok(Self { main: start(&arguments, store)?, _development: None, secure_port, certificates })
     }
 
+    /// The URL of the Blob service of the one on free ports, ending in the account.
+    pub fn blob_endpoint(&self) -> &str {
+        self.main.blob_endpoint()
+    }
+
     /// Tells a tour where its servers are.
     pub fn tell(&self, tour: &mut Command) {
         let certificate = self.certificates.join("cert.pem");
         let secure_endpoint = format!("https://127.0.0.1:{}/devstoreaccount1", self.secure_port);
+        let blobs = self.main.blob_endpoint().trim_end_matches("/devstoreaccount1");
         tour.env("TAVOLA_CONNECTION_STRING", self.main.connection_string())
+            .env("AZURITE_BLOB_STORAGE_URL", blobs)
             .env("TAVOLA_TLS_ENDPOINT", secure_endpoint)
             .env("TAVOLA_BIN", server_binary())
             .env("TAVOLA_CA_FILE", &certificate)
@@ -75,19 +83,19 @@ fn start(arguments: &[&str], store: &[String]) -> Result<TestServer, String> {
 
 fn start_development(store: &[String]) -> Result<TestServer, String> {
     let deadline = Instant::now() + PORTS_WAIT_MAX;
-    for port in [QUEUE_PORT, TABLE_PORT] {
+    for port in [BLOB_PORT, QUEUE_PORT, TABLE_PORT] {
         while TcpListener::bind(("127.0.0.1", port)).is_err() {
             if Instant::now() > deadline {
                 return Err(format!(
-                    "port {port} is taken, and UseDevelopmentStorage=true means ports {QUEUE_PORT} and \
+                    "port {port} is taken, and UseDevelopmentStorage=true means ports {BLOB_PORT} to \
                      {TABLE_PORT}: stop what listens there, a server of your own perhaps"
                 ));
             }
             std::thread::sleep(Duration::from_millis(200));
         }
     }
-    let ports = [QUEUE_PORT.to_string(), TABLE_PORT.to_string()];
-    start(&["--queue-port", &ports[0], "--table-port", &ports[1]], store)
+    let ports = [BLOB_PORT, QUEUE_PORT, TABLE_PORT].map(|port| port.to_string());
+    start(&["--blob-port", &ports[0], "--queue-port", &ports[1], "--table-port", &ports[2]], store)
 }
 
 /// A port that is free now. The ready file of the server names its plain ports only to the testkit.

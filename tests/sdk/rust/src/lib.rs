@@ -2,6 +2,7 @@
 //! `TAVOLA_SCENARIOS`. A test names those it covers; the ones that passed go to the file `TAVOLA_COVERED`, one to
 //! a line.
 
+pub mod blobs;
 pub mod tables;
 
 use std::collections::HashMap;

@@ -13,6 +13,7 @@ import com.azure.data.tables.models.ListEntitiesOptions;
 import com.azure.data.tables.models.TableEntity;
 import com.azure.data.tables.models.TableServiceException;
 import com.azure.json.JsonProviders;
+import com.azure.storage.blob.models.BlobStorageException;
 import com.azure.storage.common.policy.RequestRetryOptions;
 import com.azure.storage.common.policy.RetryPolicyType;
 import com.azure.storage.queue.QueueClient;
@@ -197,6 +198,9 @@ final class Tour implements TestWatcher {
         if (error instanceof TableServiceJsonErrorException listError) {
             // Listings of tables and entities let this one out.
             return listError.getValue().getOdataError().getCode();
+        }
+        if (error instanceof BlobStorageException blobError) {
+            return String.valueOf(blobError.getErrorCode());
         }
         return String.valueOf(((QueueStorageException) error).getErrorCode());
     }
