@@ -1,4 +1,4 @@
-//! Stored access policies: named limits that a SAS can refer to.
+//! Stored access policies, named limits that a SAS can refer to, and what needs no credentials.
 
 use crate::DateTime;
 
@@ -20,4 +20,27 @@ pub struct AccessPolicy {
     pub expiry: Option<DateTime>,
     /// Permission letters as they were written.
     pub permission: Option<String>,
+}
+
+/// Who may read a container without credentials (`x-ms-blob-public-access`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PublicAccess {
+    /// Nobody.
+    #[default]
+    None,
+    /// Anybody may read its blobs.
+    Blob,
+    /// Anybody may read its blobs and list them.
+    Container,
+}
+
+impl PublicAccess {
+    /// As headers and listings have it; `None` where there is no header.
+    pub fn as_str(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Blob => Some("blob"),
+            Self::Container => Some("container"),
+        }
+    }
 }

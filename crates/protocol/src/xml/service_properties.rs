@@ -6,7 +6,7 @@ use tavola_model::{
 };
 
 use super::document::{Element, escape, invalid, invalid_element, parse, read_answer};
-use super::{PROLOGUE, blob_properties as blob};
+use super::{PROLOGUE, blob_properties};
 use crate::version::ApiVersion;
 
 /// Reads the body of Set Service Properties: any of the top elements, each with children in any order.
@@ -19,9 +19,11 @@ pub fn parse_service_properties(body: &[u8]) -> Result<ServicePropertiesPatch, S
             "HourMetrics" | "Metrics" => patch.hour_metrics = Some(metrics(element)?),
             "MinuteMetrics" => patch.minute_metrics = Some(metrics(element)?),
             "Cors" => patch.cors = Some(cors(element)?),
-            "DefaultServiceVersion" => patch.default_service_version = Some(blob::default_version(element)?),
-            "DeleteRetentionPolicy" => patch.delete_retention = Some(blob::retention(element)?),
-            "StaticWebsite" => patch.static_website = Some(blob::website(element)?),
+            "DefaultServiceVersion" => {
+                patch.default_service_version = Some(blob_properties::default_version(element)?)
+            }
+            "DeleteRetentionPolicy" => patch.delete_retention = Some(blob_properties::retention(element)?),
+            "StaticWebsite" => patch.static_website = Some(blob_properties::website(element)?),
             _ => return Err(invalid()),
         }
     }
@@ -41,9 +43,9 @@ pub fn read_service_properties(text: &str) -> Option<ServicePropertiesPatch> {
         minute_metrics: first("MinuteMetrics").and_then(|element| metrics(element).ok()),
         cors: first("Cors")
             .and_then(|element| element.children.iter().map(cors_rule).collect::<Result<_, _>>().ok()),
-        default_service_version: blob::read_default_version(&root),
-        delete_retention: blob::read_retention(&root),
-        static_website: blob::read_website(&root),
+        default_service_version: blob_properties::read_default_version(&root),
+        delete_retention: blob_properties::read_retention(&root),
+        static_website: blob_properties::read_website(&root),
     })
 }
 
@@ -56,7 +58,7 @@ pub fn write_service_properties(properties: &ServiceProperties, blob_version: Op
     write_metrics("MinuteMetrics", &properties.minute_metrics, &mut out);
     write_cors(&properties.cors, &mut out);
     if let Some(version) = blob_version {
-        blob::write(&properties.blob, version, &mut out);
+        blob_properties::write(&properties.blob, version, &mut out);
     }
     out.push_str("</StorageServiceProperties>");
     out
@@ -77,7 +79,7 @@ pub fn write_service_properties_patch(patch: &ServicePropertiesPatch) -> String 
     if let Some(rules) = &patch.cors {
         write_cors(rules, &mut out);
     }
-    blob::write_patch(patch, &mut out);
+    blob_properties::write_patch(patch, &mut out);
     out.push_str("</StorageServiceProperties>");
     out
 }
