@@ -2,7 +2,7 @@
 //! to answers, for a client.
 //!
 //! The only crate that knows the wire formats: query options, JSON, Atom, XML, multipart batches, headers and their
-//! case. What all services share is at the top; `table` and `queue` have the same steps (`route`, `decode`, `encode`)
+//! case. What all services share is at the top; `table`, `queue` and `blob` have the same steps (`route`, `decode`, `encode`)
 //! and never import from each other. Of a client's steps, `request_out` writes strictly and `answer_in` reads leniently.
 //!
 //! ```

@@ -278,7 +278,7 @@ async fn simulate<E: Subject>(seed: u64, rules: Rules) -> Ended {
         }
         if !is_stormy {
             calm += 1;
-            if calm % 50 == 0 && queue.message_count().await.unwrap() == 0 {
+            if calm.is_multiple_of(50) && queue.message_count().await.unwrap() == 0 {
                 break;
             }
         }

@@ -1,4 +1,6 @@
 //! The client against the real server.
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+#![allow(clippy::duplicated_attributes, reason = "an entity type has several indexes")]
 
 mod crowd;
 mod derived;

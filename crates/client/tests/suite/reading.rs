@@ -24,7 +24,7 @@ fn employee(department: &str, id: u32) -> Employee {
         department: department.into(),
         id,
         age,
-        email: (id % 2 == 0).then(|| format!("{id}@contoso.com")),
+        email: id.is_multiple_of(2).then(|| format!("{id}@contoso.com")),
     }
 }
 

@@ -24,7 +24,7 @@ fn asked(request: &Request) -> Asked {
 
 fn command(request: &Request) -> BlobCommand {
     match asked(request).command {
-        Ok(Command::Blob(command)) => command,
+        Ok(Command::Blob(command)) => *command,
         other => panic!("{request:?}: {other:?}"),
     }
 }

@@ -315,3 +315,100 @@ fn body(reader: &mut Reader<'_>) -> Option<Body> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use tavola_engine::{Content, ContentId};
+
+    fn full() -> Record {
+        let time = DateTime::from_ticks(638_000_000_000_000_001).unwrap();
+        let pairs = || [("Colour".to_owned(), "blue".to_owned())];
+        Record {
+            kind: BlobKind::Append { block_count: 7, is_sealed: true },
+            changed: time,
+            created: DateTime::MIN,
+            headers: BlobHeaders {
+                content_type: Some("text/plain".into()),
+                content_encoding: Some("gzip".into()),
+                content_language: Some("en".into()),
+                cache_control: Some("no-store".into()),
+                content_disposition: Some("inline".into()),
+                content_md5: Some([5; 16]),
+            },
+            metadata: Metadata::parse(pairs()).unwrap(),
+            tags: BlobTags::parse(pairs()).unwrap(),
+            tier: Some(StoredTier {
+                tier: AccessTier::Archive,
+                changed: Some(time),
+                rehydrate_to: Some((AccessTier::Hot, RehydratePriority::High)),
+            }),
+            lease: None,
+            copy: Some(CopyShown {
+                id: Guid([9; 16]),
+                source: "http://127.0.0.1/a/b/c".into(),
+                status: CopyStatus::Success,
+                status_description: Some("done".into()),
+                copied: 3,
+                total: 4,
+                completed: Some(time),
+            }),
+            snapshots: 2,
+            is_shared: true,
+            version: Some(time),
+            body: Body::Pieces { generation: 11, rows: 2, count: 1001, length: 1 << 40 },
+        }
+    }
+
+    fn bare(kind: BlobKind, body: Body) -> Record {
+        Record {
+            kind,
+            headers: BlobHeaders::default(),
+            metadata: Metadata::default(),
+            tags: BlobTags::default(),
+            tier: None,
+            copy: None,
+            snapshots: 0,
+            is_shared: false,
+            version: None,
+            body,
+            ..full()
+        }
+    }
+
+    #[test]
+    fn a_record_reads_back_as_it_was_written() {
+        let content = Content { id: ContentId([3; 16]), length: 5000 };
+        let records = [
+            full(),
+            bare(BlobKind::Block, Body::Data(Data::Inline(Bytes::from_static(b"abc")))),
+            bare(BlobKind::Block, Body::Data(Data::Content(content))),
+            bare(BlobKind::Page { sequence: 4 }, Body::Pages { generations: vec![1, 2], length: 512 }),
+        ];
+        for record in records {
+            assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+    }
+
+    #[test]
+    fn cut_or_unknown_records_are_refused() {
+        let mut bytes = full().encode();
+        for len in 0..bytes.len() {
+            assert_eq!(Record::decode(&bytes[..len]), None, "{len}");
+        }
+        bytes[0] = VERSION + 1;
+        assert_eq!(Record::decode(&bytes), None);
+    }
+
+    #[test]
+    fn a_record_keeps_its_layout() {
+        let record = bare(BlobKind::Block, Body::Data(Data::Inline(Bytes::from_static(b"abc"))));
+        let hex: String = record.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            "01000100b3a69ea1da0800000000000000000000000000000000000000000000\
+             000000000000000000000003000000616263"
+        );
+    }
+}
