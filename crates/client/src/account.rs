@@ -353,7 +353,7 @@ mod tests {
         );
         check(
             " accountname=a12 ; accountkey=a2V5== ;TableEndpoint=http://localhost:1/a12/;QueueEndpoint=http://q/ ",
-            "account cannot be used: account a12 has a key that is not base64",
+            "account cannot be used: account key is missing or not base64 (account=a12)",
         );
         check(
             "TableEndpoint=http://localhost:1/a12/;SharedAccessSignature=?sv=1&sig=a%3D",
