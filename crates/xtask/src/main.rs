@@ -193,6 +193,7 @@ mod tests {
             "sdk java",
             "sdk --engine cql go",
             "differential --seed 7 --sequences 2000",
+            "rclone",
             "bench --quick",
             "cassandra up --nodes 3",
             "cassandra kill 2",
