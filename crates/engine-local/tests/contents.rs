@@ -14,7 +14,7 @@ use tavola_engine::{
     BytesSource, Content, ContentError, ContentId, ContentSize, ContentStore, Engine, Owner, ScannedRow,
     SpaceId,
 };
-use tavola_engine_local::{LocalEngine, LocalSettings, NamedContents, OpenError, verify, verify_naming};
+use tavola_engine_local::{LocalEngine, LocalSettings, OpenError, verify, verify_naming};
 
 const LENGTHS: [usize; 5] = [1, 5000, 262_144, 700_000, 3_000_000];
 

@@ -18,6 +18,7 @@ mod find;
 mod get;
 mod keep;
 mod list;
+mod named;
 mod pages;
 mod pieces;
 mod properties;
@@ -40,6 +41,7 @@ use crate::catalog::Catalog;
 use crate::properties::PropertiesStore;
 
 pub(crate) use execute::Sent;
+pub use named::BlobContents;
 pub(crate) use put::Overwrites;
 pub use walker::Walked;
 
