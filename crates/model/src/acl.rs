@@ -21,3 +21,26 @@ pub struct AccessPolicy {
     /// Permission letters as they were written.
     pub permission: Option<String>,
 }
+
+/// Who may read a container without credentials (`x-ms-blob-public-access`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PublicAccess {
+    /// Nobody.
+    #[default]
+    None,
+    /// Anybody may read its blobs.
+    Blob,
+    /// Anybody may read its blobs and list them.
+    Container,
+}
+
+impl PublicAccess {
+    /// As headers and listings have it; `None` where there is no header.
+    pub fn as_str(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Blob => Some("blob"),
+            Self::Container => Some("container"),
+        }
+    }
+}

@@ -7,7 +7,6 @@ mod container_command;
 mod content;
 mod copy;
 mod etag;
-mod lease;
 mod limits;
 mod name;
 mod outcome;
@@ -30,12 +29,11 @@ pub use container_command::{
     SetContainerAcl, SetContainerMetadata,
 };
 pub use content::{
-    AccessTier, BlobHeaders, BlobType, BlockId, BlockPlace, ByteRange, Crc64, Md5, PublicAccess,
-    RehydratePriority, TierShown, TransferSums,
+    AccessTier, BlobHeaders, BlobType, BlockId, BlockPlace, ByteRange, Crc64, Md5, RehydratePriority,
+    TierShown, TransferSums,
 };
 pub use copy::{CopyId, CopyShown, CopySource, CopyStatus};
 pub use etag::{BlobEtag, EtagMatch};
-pub use lease::{LeaseAction, LeaseDone, LeaseDuration, LeaseId, LeaseShown, LeaseState};
 pub use limits::*;
 pub use name::{BlobMoment, BlobName, BlobPath, BlobTarget, ContainerName};
 pub use outcome::*;

@@ -18,7 +18,7 @@ pub use command::{
 pub use entity::{EntityKey, EntityToken, StoredEntity};
 pub use etag::{Etag, EtagCondition};
 pub use filter::{Comparison, Filter, FilterBuilder, FilterNode, NodeId, Operator, PropertyRef};
-pub use key::{Key, KeyBytes};
+pub use key::Key;
 pub use limits::*;
 pub use name::TableName;
 pub use outcome::{EntityPage, PlanKind, PlanReport, TableOutcome, TablePage, WriteOutcome};

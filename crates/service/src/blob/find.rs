@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use tavola_engine::{Change, Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{
     AccountName, BLOBS_PAGE_MAX, BlobName, BlobPath, BlobTags, ContainerName, FindBlobs, FindCursor,
-    FoundBlob, FoundPage, Key, TagComparison, TagFilter,
+    FoundBlob, FoundPage, KeyBytes, TagComparison, TagFilter,
 };
 
 use super::Blobs;
@@ -72,8 +72,8 @@ impl Blobs {
             let is_cut = hits.len() >= HITS_MAX;
             let mut last = None;
             for hit in hits {
-                let name = Key::from_bytes(&hit)
-                    .and_then(|key| BlobName::parse(key.as_str()).ok())
+                let name = KeyBytes::to_text(&hit)
+                    .and_then(|text| BlobName::parse(&text).ok())
                     .ok_or_else(|| damaged(space))?;
                 if blobs.len() >= max {
                     next = Some(cursor(&container, &name));

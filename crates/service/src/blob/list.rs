@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tavola_engine::{Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{
     AccountName, BLOBS_PAGE_MAX, BlobCursor, BlobEntry, BlobHeaders, BlobKind, BlobName, BlobPage,
-    BlobProperties, BlobTags, BlobVersion, Changed, DateTime, DeletedBlob, Key, LeaseShown, ListBlobs,
+    BlobProperties, BlobTags, BlobVersion, Changed, DateTime, DeletedBlob, KeyBytes, LeaseShown, ListBlobs,
     ListedBlob, Metadata,
 };
 
@@ -141,8 +141,8 @@ impl Lister {
     }
 
     fn list(&mut self, group: Group) -> Result<ControlFlow<()>, Failure> {
-        let name = Key::from_bytes(&group.partition)
-            .and_then(|key| BlobName::parse(key.as_str()).ok())
+        let name = KeyBytes::to_text(&group.partition)
+            .and_then(|text| BlobName::parse(&text).ok())
             .ok_or_else(|| damaged(self.space))?;
         let states = self.states(&name, &group)?;
         if states.is_empty() {

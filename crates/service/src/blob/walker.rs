@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use tavola_engine::{ContentCursor, ContentId, FoundContent, SpaceId};
-use tavola_model::{BlobName, BlobPath, ContainerName, Key};
+use tavola_model::{BlobName, BlobPath, ContainerName, KeyBytes};
 
 use super::Blobs;
 use super::change::Place;
@@ -120,7 +120,7 @@ fn ticks(time: Duration) -> u64 {
 
 /// A partition of which only the rows are of interest.
 fn place_of(space: SpaceId, partition: Vec<u8>) -> Result<Place, Failure> {
-    let name = Key::from_bytes(&partition).and_then(|key| BlobName::parse(key.as_str()).ok());
+    let name = KeyBytes::to_text(&partition).and_then(|text| BlobName::parse(&text).ok());
     Ok(Place {
         account: tavola_model::AccountName::parse("walker").expect("a valid name"),
         path: BlobPath { container: ContainerName::root(), name: name.ok_or_else(|| damaged(space))? },
