@@ -1,13 +1,10 @@
-//! The bytes that keep the order of keys and names.
+//! Bytes of text that sort as the services sort: by UTF-16 code unit.
 //!
-//! The service orders them by UTF-16 code unit. `KeyBytes` is CESU-8: UTF-8 for the basic plane, and each
-//! surrogate of a supplementary character as three bytes of its own. Comparing those bytes gives exactly
-//! UTF-16 order, and for nearly every key they are the UTF-8 text itself. Both engines store these bytes, so
-//! order and continuation tokens mean the same on each.
+//! `KeyBytes` is CESU-8: UTF-8 for the basic plane, and each surrogate of a supplementary character as three bytes of its
+//! own. Comparing those bytes gives exactly UTF-16 order, and for nearly every text they are the UTF-8 text itself. All
+//! engines store these bytes, so order and continuation tokens mean the same on each.
 
-use std::borrow::Cow;
-
-/// A key, the name of a blob, or any text that a filter compares a key with, in bytes that sort by UTF-16 code unit.
+/// A key, or any text a filter compares a key with, in bytes that sort by UTF-16 code unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyBytes(Vec<u8>);
 
@@ -37,17 +34,17 @@ impl KeyBytes {
         Self(bytes)
     }
 
-    /// The text that was encoded as these bytes; `None` if there is none.
-    pub fn text_of(bytes: &[u8]) -> Option<Cow<'_, str>> {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Some(Cow::Borrowed(text)),
-            Err(_) => cesu8_to_text(bytes).map(Cow::Owned),
-        }
-    }
-
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The text that was stored as these bytes; `None` if they were not made by `from_text`.
+    pub fn to_text(bytes: &[u8]) -> Option<String> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Some(text.to_owned()),
+            Err(_) => cesu8_to_text(bytes),
+        }
     }
 
     /// The bytes, taken out.

@@ -7,11 +7,10 @@ use tavola_model::{
     AccountCommand, AccountName, AccountOutcome, Command, ErrorCode, Outcome, ServiceStats, StorageService,
 };
 
-use crate::blob::Sent;
 use crate::catalog::to_its_end;
 use crate::cors;
 use crate::failure::Failure;
-use crate::service::{AnswerRoom, Executed, Service};
+use crate::service::{AnswerRoom, Executed, Sent, Service};
 
 impl Service {
     pub(crate) async fn execute_command(

@@ -10,7 +10,8 @@ use tavola_model::{
     ServiceError, SignedIdentifier, StorageService, TableName,
 };
 
-use crate::blob::{Blobs, Overwrites, Sent, Walked};
+pub(crate) use crate::blob::Sent;
+use crate::blob::{Blobs, Overwrites, Walked};
 use crate::catalog::{Catalog, ResourceKind};
 use crate::long_reads::LongReads;
 use crate::properties::PropertiesStore;

@@ -1,4 +1,6 @@
-//! PartitionKey and RowKey. The bytes that keep their order are in `key_bytes.rs`.
+//! PartitionKey and RowKey, and the bytes that keep their order.
+//!
+//! `KeyBytes` says how they sort.
 
 use std::fmt;
 
@@ -37,7 +39,7 @@ impl Key {
 
     /// The key stored as these bytes; `None` if they were not made by `to_bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        KeyBytes::text_of(bytes).map(|text| Self(text.into()))
+        KeyBytes::to_text(bytes).map(|text| Self(text.into()))
     }
 }
 

@@ -72,7 +72,7 @@ impl Blobs {
             let is_cut = hits.len() >= HITS_MAX;
             let mut last = None;
             for hit in hits {
-                let name = KeyBytes::text_of(&hit)
+                let name = KeyBytes::to_text(&hit)
                     .and_then(|text| BlobName::parse(&text).ok())
                     .ok_or_else(|| damaged(space))?;
                 if blobs.len() >= max {

@@ -141,7 +141,7 @@ impl Lister {
     }
 
     fn list(&mut self, group: Group) -> Result<ControlFlow<()>, Failure> {
-        let name = KeyBytes::text_of(&group.partition)
+        let name = KeyBytes::to_text(&group.partition)
             .and_then(|text| BlobName::parse(&text).ok())
             .ok_or_else(|| damaged(self.space))?;
         let states = self.states(&name, &group)?;
