@@ -50,4 +50,4 @@ pub use content::{ContentUsage, LocalContents};
 pub use engine::LocalEngine;
 pub use folder::OpenError;
 pub use settings::LocalSettings;
-pub use verify::{NamedContents, VerifyProblem, VerifyReport, verify, verify_naming};
+pub use verify::{VerifyProblem, VerifyReport, verify, verify_naming};

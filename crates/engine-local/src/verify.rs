@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lsm_tree::InternalValue;
-use tavola_engine::{Content, ScannedRow, SpaceId};
+use tavola_engine::{Content, NamedContents, ScannedRow, SpaceId};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::catalog::{META_TREE, SLOT_LEN, Space, slot_of};
@@ -66,15 +66,6 @@ impl VerifyReport {
             self.problems.push(VerifyProblem { space, what: what.to_string() });
         }
     }
-}
-
-/// Knows which contents rows name. The engine does not look into rows; the Blob service does.
-pub trait NamedContents {
-    /// Learns from a row of the catalog space. All of them are shown before any other row.
-    fn learn(&mut self, row: &ScannedRow<'_>);
-
-    /// Shows the contents that a row of a space names. Most spaces are no containers, and most rows name none.
-    fn visit(&self, space: SpaceId, row: &ScannedRow<'_>, visit: &mut dyn FnMut(&Content));
 }
 
 /// Rows of which nobody knows whether they name contents.

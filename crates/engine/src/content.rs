@@ -11,8 +11,8 @@
 //! 4. *unnamed is unseen*: only its space and id lead to a content. One that is not there, or no longer, is `Missing`.
 //! 5. *dropped*: to drop twice is to drop once. A read that is under way ends with all its bytes or with an error. The
 //!    room of a dropped content comes back.
-//! 6. *bounded*: a call holds at most four pieces in memory, whatever the size of the content, and takes no piece from
-//!    its source before there is room for it.
+//! 6. *bounded*: a call holds at most four pieces of its source and buffers of a fixed size, whatever the size of the
+//!    content, and takes no piece from its source before there is room for it.
 //! 7. *cancelled*: a put that is let go, or whose source fails, keeps nothing that `visit` does not show.
 //! 8. *findable*: `visit` shows every durable content with its owner, space by space, the oldest of a space first.
 //! 9. *unknown is not failed*: if a content may or may not be kept, the error is `OutcomeUnknown`; every other error of a
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tavola_model::{Clock, DateTime};
 
-use crate::{ByteSource, Cause, EngineError, SourceError, SpaceId, TickClock};
+use crate::{ByteSource, Cause, EngineError, ScannedRow, SourceError, SpaceId, TickClock};
 
 /// A store of contents that keeps the promises above.
 #[async_trait]
@@ -217,6 +217,15 @@ impl ContentCursor {
     pub fn space_start(space: SpaceId) -> Self {
         Self { space, id: ContentId::MIN }
     }
+}
+
+/// Knows which contents rows name. A store does not look into rows; the Blob service does.
+pub trait NamedContents {
+    /// Learns from a row of the catalog space. All of them are shown before any other row.
+    fn learn(&mut self, row: &ScannedRow<'_>);
+
+    /// Shows the contents that a row of a space names. Most spaces are no containers, and most rows name none.
+    fn visit(&self, space: SpaceId, row: &ScannedRow<'_>, visit: &mut dyn FnMut(&Content));
 }
 
 /// Why a store of contents did not do what it was asked.

@@ -23,7 +23,7 @@ mod tick;
 pub use byte_source::{ByteSource, BytesSource, PIECE_BYTES_MAX, SourceError};
 pub use content::{
     Content, ContentCursor, ContentError, ContentId, ContentIds, ContentSize, ContentStore, FoundContent,
-    Owner, VisitContent,
+    NamedContents, Owner, VisitContent,
 };
 pub use engine::{Change, Decide, Decision, Engine, LoadedRow, ScannedRow, StoredRow, Transacted, Visit};
 pub use error::{Cause, EngineError};

@@ -18,6 +18,7 @@ mod find;
 mod get;
 mod keep;
 mod list;
+mod named;
 mod pages;
 mod pieces;
 mod properties;
@@ -41,6 +42,7 @@ use crate::properties::PropertiesStore;
 
 pub(crate) use execute::Sent;
 pub(crate) use put::Overwrites;
+pub use named::BlobContents;
 pub use walker::Walked;
 
 /// The containers and blobs of all accounts.
