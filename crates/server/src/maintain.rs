@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use tavola_engine_local::{BackupReport, LocalEngine, LocalSettings};
+use tavola_service::BlobContents;
 use tavola_system::SystemClock;
 
 use crate::control;
@@ -23,8 +24,12 @@ pub fn verify(data_dir: &Path) -> anyhow::Result<()> {
     if !data_dir.exists() {
         bail!("there is no data folder {}", data_dir.display());
     }
-    let report = tavola_engine_local::verify(data_dir)?;
+    let report = tavola_engine_local::verify_naming(data_dir, &mut BlobContents::default())?;
     println!("{} tables and catalogs, {} rows, {} bytes checked", report.spaces, report.rows, report.bytes);
+    if report.contents > 0 {
+        let (contents, bytes) = (report.contents, report.content_bytes);
+        println!("{contents} contents of blobs, {bytes} bytes checked; rows name {}", report.contents_named);
+    }
     for problem in &report.problems {
         println!("damaged: space {}: {}", problem.space, problem.what);
     }
@@ -55,7 +60,11 @@ pub fn backup(data_dir: &Path, destination: &Path) -> anyhow::Result<()> {
 
 /// What a finished backup says of itself.
 pub fn report_line(report: &BackupReport) -> String {
-    format!("{} tables and catalogs, {} rows copied", report.spaces, report.rows)
+    let rows = format!("{} tables and catalogs, {} rows copied", report.spaces, report.rows);
+    match report.contents {
+        0 => rows,
+        contents => format!("{rows}, {contents} contents of blobs ({} bytes)", report.content_bytes),
+    }
 }
 
 fn backup_offline(data_dir: &Path, destination: &Path) -> anyhow::Result<String> {

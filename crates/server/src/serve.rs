@@ -71,10 +71,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         Arc::new(SystemRandom),
         service_settings(values, &store)?,
     );
-    let service = match store.contents() {
-        Some(contents) => service.with_contents(contents),
-        None => service,
-    };
+    let service = service.with_contents(store.contents());
     service.start().await.map_err(|error| anyhow!("cannot read the catalog: {error}"))?;
     let show_plan = match values.word("plan-header", &["on", "off", "auto"])? {
         "on" => true,
@@ -157,8 +154,7 @@ async fn listen(values: &Values, host: IpAddr) -> anyhow::Result<Vec<Listener>> 
         ("table-tls-port", StorageService::Table, Some(tls)),
     ];
     for (name, service, tls) in ports {
-        // Without a store of contents there is no blob service.
-        if values.text(name) == "off" || service == StorageService::Blob && !Store::has_contents(values)? {
+        if values.text(name) == "off" {
             continue;
         }
         let tls = match tls {

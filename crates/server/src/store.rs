@@ -57,17 +57,12 @@ impl Store {
         }
     }
 
-    /// The store of the contents of blobs, if there is one.
-    pub fn contents(&self) -> Option<Arc<dyn ContentStore>> {
+    /// The store of the contents of blobs.
+    pub fn contents(&self) -> Arc<dyn ContentStore> {
         match self {
-            Self::Local(engine) => Some(engine.contents()),
-            Self::Cluster { .. } => None,
+            Self::Local(engine) => engine.contents(),
+            Self::Cluster { engine, .. } => engine.contents(),
         }
-    }
-
-    /// Whether the store that the settings ask for keeps the contents of blobs.
-    pub fn has_contents(values: &Values) -> anyhow::Result<bool> {
-        Ok(values.word("engine", &["local", "cql"])? == "local")
     }
 
     /// How long a catalog entry may be used without reading it again, where other servers write to it.
@@ -131,7 +126,16 @@ impl Store {
     /// What the store says of its size: name, meaning and number.
     pub fn gauges(&self) -> Vec<(&'static str, &'static str, u64)> {
         match self {
-            Self::Local(_) => Vec::new(),
+            // What cannot be read now is not shown.
+            Self::Local(engine) => engine.contents().usage().map_or_else(
+                |_| Vec::new(),
+                |usage| {
+                    vec![
+                        ("tavola_content_bytes", "Bytes on the disk that contents of blobs take", usage.bytes),
+                        ("tavola_content_extents", "Files that hold contents of blobs", usage.extents),
+                    ]
+                },
+            ),
             Self::Cluster { engine, .. } => cluster::gauges(&engine.metrics()),
         }
     }

@@ -10,10 +10,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use tavola_engine::{Decision, Engine, ScanRange, ScannedRow, SpaceId};
+use tavola_engine::{ContentStore, Decision, Engine, ScanRange, ScannedRow, SpaceId};
 use tavola_model::DateTime;
 
 use super::IMPORTING;
+use super::contents;
 use super::file::{self, Opened, RowWriter, name_of};
 use super::manifest::Manifest;
 use super::progress::Progress;
@@ -26,29 +27,46 @@ const FORMAT_LINE: &str = "tavola export, format 1\n";
 const EMPTY_MAY_HOLD: [&str; 2] = [LOCK, "lost+found"];
 
 /// Writes everything the store holds into the folder, or goes on with it.
-pub async fn export(engine: &dyn Engine, folder: &Path, progress: &mut Progress) -> anyhow::Result<Manifest> {
+pub async fn export(
+    engine: &dyn Engine,
+    contents: &dyn ContentStore,
+    folder: &Path,
+    progress: &mut Progress,
+) -> anyhow::Result<Manifest> {
     let _lock = take_folder(folder)?;
     let spaces = spaces_of(engine).await?;
     if spaces.contains(&IMPORTING) {
         bail!("an import into this store is not finished: finish it first");
     }
     progress.begin("counting", None);
-    let mut manifest = Manifest { tick: last_tick(engine).await?, spaces: BTreeMap::new() };
+    let mut manifest =
+        Manifest { tick: last_tick(engine).await?, spaces: BTreeMap::new(), contents: BTreeMap::new() };
     for space in spaces {
         let (sum, newest) = sum_of(engine, space, progress).await?;
         manifest.tick = manifest.tick.max(newest);
         manifest.spaces.insert(space, sum);
     }
+    // Contents of spaces that are gone are leavings.
+    manifest.contents = contents::sums_of(contents).await?;
+    manifest.contents.retain(|space, _| manifest.spaces.contains_key(space));
     progress.end();
-    progress.begin("writing", Some(manifest.rows()));
+    progress.begin("writing", Some(manifest.rows() + manifest.content_count()));
     for space in manifest.spaces.keys() {
         write_space(engine, *space, &folder.join(name_of(*space)), progress).await?;
     }
+    for space in manifest.contents.keys() {
+        contents::write_space(contents, *space, &folder.join(contents::name_of(*space)), progress).await?;
+    }
     progress.end();
-    progress.begin("reading back", Some(manifest.rows()));
+    progress.begin("reading back", Some(manifest.rows() + manifest.content_count()));
     for (space, sum) in &manifest.spaces {
         let path = folder.join(name_of(*space));
         if file::check(&path, *space, |rows| progress.add(rows))? != *sum {
+            return Err(changed(*space, folder));
+        }
+    }
+    for (space, sum) in &manifest.contents {
+        if contents::check(&folder.join(contents::name_of(*space)), *space, progress)? != *sum {
             return Err(changed(*space, folder));
         }
     }
@@ -185,6 +203,10 @@ fn check_names(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
         let name = name.to_string_lossy();
         let space = name.strip_suffix(".rows").and_then(SpaceId::parse);
         if let Some(space) = space.filter(|space| !manifest.spaces.contains_key(space)) {
+            return Err(changed(space, folder));
+        }
+        let space = name.strip_suffix(".contents").and_then(SpaceId::parse);
+        if let Some(space) = space.filter(|space| !manifest.contents.contains_key(space)) {
             return Err(changed(space, folder));
         }
     }

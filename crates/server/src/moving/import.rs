@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use tavola_engine::{
-    Change, Decision, Engine, EngineError, LoadedRow, ScanRange, SpaceId, StoredRow, Transacted,
+    Change, ContentStore, Decision, Engine, EngineError, LoadedRow, ScanRange, SpaceId, StoredRow, Transacted,
 };
 use tavola_model::DateTime;
 use tokio::task::JoinSet;
 
 use super::IMPORTING;
+use super::contents;
 use super::export::{spaces_of, sum_of};
 use super::file::{self, Next, damaged, name_of, open_whole};
 use super::manifest::Manifest;
@@ -42,27 +43,33 @@ const WAIT_MIN: Duration = Duration::from_millis(100);
 /// Loads the folder into the store, or goes on with it.
 pub async fn import(
     engine: &Arc<dyn Engine>,
+    contents: &dyn ContentStore,
     folder: &Path,
     progress: &mut Progress,
 ) -> anyhow::Result<Manifest> {
     let manifest = Manifest::read(folder)?;
     let _lock = Manifest::lock(folder)?;
     check_files(folder, &manifest, progress)?;
-    begin(&**engine, &manifest).await?;
-    progress.begin("loading", Some(manifest.rows()));
+    begin(&**engine, contents, &manifest).await?;
+    progress.begin("loading", Some(manifest.rows() + manifest.content_count()));
+    // Before the rows that name them.
+    for space in manifest.contents.keys() {
+        contents::load_space(contents, *space, &folder.join(contents::name_of(*space)), progress).await?;
+    }
     let catalog_last = manifest.spaces.keys().filter(|space| **space != SpaceId::CATALOG);
     for space in catalog_last.chain([&SpaceId::CATALOG]) {
         load_space(engine, *space, &folder.join(name_of(*space)), manifest.tick, progress).await?;
     }
     progress.end();
     compare(&**engine, &manifest, progress).await?;
+    compare_contents(contents, folder, &manifest, progress).await?;
     engine.drop_space(IMPORTING).await.context("cannot end the import: run it again")?;
     Ok(manifest)
 }
 
 /// Whether every file is whole and is the one that the manifest means.
 fn check_files(folder: &Path, manifest: &Manifest, progress: &mut Progress) -> anyhow::Result<()> {
-    progress.begin("checking", Some(manifest.rows()));
+    progress.begin("checking", Some(manifest.rows() + manifest.content_count()));
     if !manifest.spaces.contains_key(&SpaceId::CATALOG) {
         bail!("{} has no catalog", folder.display());
     }
@@ -72,12 +79,22 @@ fn check_files(folder: &Path, manifest: &Manifest, progress: &mut Progress) -> a
             return Err(damaged(&path, "it is not the one that the manifest names"));
         }
     }
+    for (space, sum) in &manifest.contents {
+        let path = folder.join(contents::name_of(*space));
+        if contents::check(&path, *space, progress)? != *sum {
+            return Err(damaged(&path, "it is not the one that the manifest names"));
+        }
+    }
     progress.end();
     Ok(())
 }
 
 /// Marks a store that is empty as the target of this import. One that is marked so already is taken as it is.
-async fn begin(engine: &dyn Engine, manifest: &Manifest) -> anyhow::Result<()> {
+pub(super) async fn begin(
+    engine: &dyn Engine,
+    contents: &dyn ContentStore,
+    manifest: &Manifest,
+) -> anyhow::Result<()> {
     let spaces = spaces_of(engine).await?;
     let checksum = Bytes::copy_from_slice(&manifest.checksum().to_be_bytes());
     if spaces.contains(&IMPORTING) {
@@ -89,7 +106,8 @@ async fn begin(engine: &dyn Engine, manifest: &Manifest) -> anyhow::Result<()> {
         }
     }
     let has_others = spaces.iter().any(|space| *space != SpaceId::CATALOG && *space != IMPORTING);
-    if has_others || !is_empty(engine, SpaceId::CATALOG).await? {
+    let has_contents = !contents::sums_of(contents).await?.is_empty();
+    if has_others || has_contents || !is_empty(engine, SpaceId::CATALOG).await? {
         bail!("the store is not empty: import into a new data folder, or a new keyspace of the cluster");
     }
     engine.create_space(IMPORTING).await.context("cannot write to the store")?;
@@ -274,6 +292,27 @@ async fn compare(engine: &dyn Engine, manifest: &Manifest, progress: &mut Progre
                 expected.rows
             );
         }
+    }
+    progress.end();
+    Ok(())
+}
+
+/// Reads the contents of blobs back and compares them with the files.
+async fn compare_contents(
+    contents: &dyn ContentStore,
+    folder: &Path,
+    manifest: &Manifest,
+    progress: &mut Progress,
+) -> anyhow::Result<()> {
+    if manifest.contents.is_empty() {
+        return Ok(());
+    }
+    progress.begin("reading back", Some(manifest.content_count()));
+    if contents::sums_of(contents).await? != manifest.contents {
+        bail!("the store has other contents of blobs than the export: somebody else has written to it");
+    }
+    for space in manifest.contents.keys() {
+        contents::compare_space(contents, *space, &folder.join(contents::name_of(*space)), progress).await?;
     }
     progress.end();
     Ok(())

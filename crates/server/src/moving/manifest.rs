@@ -17,6 +17,8 @@ use super::rows::Sum;
 const FILE: &str = "manifest.json";
 const FILE_NEW: &str = "manifest.json.new";
 const FORMAT: u64 = 1;
+/// The same, with contents of blobs.
+const FORMAT_CONTENTS: u64 = 2;
 
 /// What an export holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +27,19 @@ pub struct Manifest {
     pub tick: DateTime,
     /// The spaces with their sums.
     pub spaces: BTreeMap<SpaceId, Sum>,
+    /// The spaces that have contents of blobs, with the sums of these.
+    pub contents: BTreeMap<SpaceId, Sum>,
 }
 
 impl Manifest {
     /// Rows of all spaces.
     pub fn rows(&self) -> u64 {
         self.spaces.values().map(|sum| sum.rows).sum()
+    }
+
+    /// Contents of blobs of all spaces.
+    pub fn content_count(&self) -> u64 {
+        self.contents.values().map(|sum| sum.rows).sum()
     }
 
     /// Tells this export from any other.
@@ -87,24 +96,25 @@ impl Manifest {
     }
 
     fn content(&self) -> Value {
-        let spaces = self.spaces.iter().map(|(space, sum)| {
-            json!({
-                "space": space.to_string(),
-                "rows": sum.rows,
-                "bytes": sum.bytes,
-                "checksum": format!("{:016x}", sum.checksum),
-            })
-        });
-        let spaces: Vec<Value> = spaces.collect();
-        json!({ "format": FORMAT, "tick": self.tick.ticks(), "spaces": spaces })
+        let spaces = list(&self.spaces, "rows");
+        if self.contents.is_empty() {
+            return json!({ "format": FORMAT, "tick": self.tick.ticks(), "spaces": spaces });
+        }
+        let contents = list(&self.contents, "contents");
+        json!({
+            "format": FORMAT_CONTENTS,
+            "tick": self.tick.ticks(),
+            "spaces": spaces,
+            "contents": contents,
+        })
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {
         let whole: Value = serde_json::from_str(text).context("it is not JSON")?;
         let content = &whole["export"];
         let format = content["format"].as_u64().context("it has no format")?;
-        if format != FORMAT {
-            bail!("it has format {format}, and this version reads format {FORMAT}");
+        if format != FORMAT && format != FORMAT_CONTENTS {
+            bail!("it has format {format}, and this version reads formats {FORMAT} and {FORMAT_CONTENTS}");
         }
         let parsed = Self::parse_content(content).context("something is missing in it")?;
         let checksum = whole["checksum"].as_str().unwrap_or_default();
@@ -116,12 +126,33 @@ impl Manifest {
 
     fn parse_content(content: &Value) -> Option<Self> {
         let tick = DateTime::from_ticks(content["tick"].as_u64()?)?;
-        let space = |space: &Value| {
-            let checksum = u64::from_str_radix(space["checksum"].as_str()?, 16).ok()?;
-            let sum = Sum { rows: space["rows"].as_u64()?, bytes: space["bytes"].as_u64()?, checksum };
-            Some((SpaceId::parse(space["space"].as_str()?)?, sum))
+        let spaces = parse_list(&content["spaces"], "rows")?;
+        let contents = match &content["contents"] {
+            Value::Null => BTreeMap::new(),
+            contents => parse_list(contents, "contents")?,
         };
-        let spaces = content["spaces"].as_array()?.iter().map(space).collect::<Option<_>>()?;
-        Some(Self { tick, spaces })
+        Some(Self { tick, spaces, contents })
     }
+}
+
+/// Sums by space, with the word for what is counted.
+fn list(sums: &BTreeMap<SpaceId, Sum>, counted: &str) -> Vec<Value> {
+    let entry = |(space, sum): (&SpaceId, &Sum)| {
+        json!({
+            "space": space.to_string(),
+            counted: sum.rows,
+            "bytes": sum.bytes,
+            "checksum": format!("{:016x}", sum.checksum),
+        })
+    };
+    sums.iter().map(entry).collect()
+}
+
+fn parse_list(list: &Value, counted: &str) -> Option<BTreeMap<SpaceId, Sum>> {
+    let entry = |entry: &Value| {
+        let checksum = u64::from_str_radix(entry["checksum"].as_str()?, 16).ok()?;
+        let sum = Sum { rows: entry[counted].as_u64()?, bytes: entry["bytes"].as_u64()?, checksum };
+        Some((SpaceId::parse(entry["space"].as_str()?)?, sum))
+    };
+    list.as_array()?.iter().map(entry).collect()
 }

@@ -5,6 +5,7 @@
 //! and comparing it, space by space, with what it came from. `docs/moving.md` tells how to use them, `docs/formats.md`
 //! what the files are.
 
+mod contents;
 mod export;
 mod file;
 mod import;
@@ -13,13 +14,15 @@ mod progress;
 mod rows;
 
 #[cfg(test)]
+mod contents_tests;
+#[cfg(test)]
 mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use tavola_engine::{Engine, SpaceId};
+use tavola_engine::{ContentStore, Engine, SpaceId};
 use tavola_engine_cql::CqlEngine;
 use tavola_engine_local::{LocalEngine, LocalSettings, OpenError};
 use tavola_system::SystemClock;
@@ -41,8 +44,8 @@ pub fn export(values: &Values, out: &Path) -> anyhow::Result<()> {
             bail!("there is no data folder {}", data_dir.display());
         }
     }
-    let manifest = with_store(values, async |engine| {
-        export::export(&*engine, out, &mut Progress::new(Form::of_stderr())).await
+    let manifest = with_store(values, async |engine, contents| {
+        export::export(&*engine, &*contents, out, &mut Progress::new(Form::of_stderr())).await
     })?;
     println!("exported {}", told(&manifest));
     if Path::new(values.text("data")).join("accounts.json").exists() {
@@ -56,8 +59,8 @@ pub fn export(values: &Values, out: &Path) -> anyhow::Result<()> {
 
 /// Loads a folder that was exported into a store that is empty.
 pub fn import(values: &Values, from: &Path) -> anyhow::Result<()> {
-    let manifest = with_store(values, async |engine| {
-        import::import(&engine, from, &mut Progress::new(Form::of_stderr())).await
+    let manifest = with_store(values, async |engine, contents| {
+        import::import(&engine, &*contents, from, &mut Progress::new(Form::of_stderr())).await
     })?;
     println!("imported {}", told(&manifest));
     Ok(())
@@ -74,20 +77,26 @@ pub async fn refuse_unfinished(engine: &dyn Engine) -> anyhow::Result<()> {
 
 fn told(manifest: &Manifest) -> String {
     let (spaces, rows) = (manifest.spaces.len(), manifest.rows());
-    format!("{spaces} tables, queues and catalogs, {rows} rows; all read back and compared")
+    match manifest.content_count() {
+        0 => format!("{spaces} tables, queues and catalogs, {rows} rows; all read back and compared"),
+        contents => format!(
+            "{spaces} tables, queues, containers and catalogs, {rows} rows, {contents} contents of blobs; \
+             all read back and compared"
+        ),
+    }
 }
 
 /// Opens the store that the settings name, without a server.
 fn with_store<T>(
     values: &Values,
-    work: impl AsyncFnOnce(Arc<dyn Engine>) -> anyhow::Result<T>,
+    work: impl AsyncFnOnce(Arc<dyn Engine>, Arc<dyn ContentStore>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let clock = Arc::new(SystemClock);
     runtime.block_on(async {
         if values.word("engine", &["local", "cql"])? == "cql" {
             let engine = CqlEngine::connect(&cluster::settings(values)?, clock).await?;
-            let done = work(engine.clone()).await;
+            let done = work(engine.clone(), engine.contents()).await;
             engine.close().await;
             return done;
         }
@@ -98,7 +107,7 @@ fn with_store<T>(
             }
             opened => opened?,
         };
-        let done = work(engine.clone()).await;
+        let done = work(engine.clone(), engine.contents()).await;
         engine.close().await;
         done
     })

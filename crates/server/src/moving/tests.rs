@@ -9,8 +9,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tavola_engine::conformance::TestClock;
 use tavola_engine::{
-    Change, Decision, Engine, FaultEngine, FaultSettings, LoadedRow, MemoryEngine, ScanRange, ScannedRow,
-    SpaceId, StoredRow, Transacted,
+    Change, Decision, Engine, FaultEngine, FaultSettings, LoadedRow, MemoryContents, MemoryEngine, ScanRange,
+    ScannedRow, SpaceId, StoredRow, Transacted,
 };
 use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_model::{Clock as _, DateTime};
@@ -92,12 +92,17 @@ fn memory() -> (Arc<dyn Engine>, Arc<TestClock>) {
     (Arc::new(MemoryEngine::new(clock.clone())), clock)
 }
 
+/// A store of contents without any.
+fn no_contents() -> MemoryContents {
+    MemoryContents::new(Arc::new(TestClock::new()))
+}
+
 async fn export_to(engine: &Arc<dyn Engine>, folder: &Path) -> anyhow::Result<Manifest> {
-    export(&**engine, folder, &mut Progress::new(Form::Nothing)).await
+    export(&**engine, &no_contents(), folder, &mut Progress::new(Form::Nothing)).await
 }
 
 async fn import_from(folder: &Path, engine: &Arc<dyn Engine>) -> anyhow::Result<Manifest> {
-    import(engine, folder, &mut Progress::new(Form::Nothing)).await
+    import(engine, &no_contents(), folder, &mut Progress::new(Form::Nothing)).await
 }
 
 /// Moves a store and compares all of it, and that what is written then comes after what was written before.
