@@ -131,7 +131,11 @@ impl Store {
                 |_| Vec::new(),
                 |usage| {
                     vec![
-                        ("tavola_content_bytes", "Bytes on the disk that contents of blobs take", usage.bytes),
+                        (
+                            "tavola_content_bytes",
+                            "Bytes on the disk that contents of blobs take",
+                            usage.bytes,
+                        ),
                         ("tavola_content_extents", "Files that hold contents of blobs", usage.extents),
                     ]
                 },

@@ -75,8 +75,15 @@ pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
 
 /// The contract, several servers at once, moving data and encrypted connections, all on one node.
 fn conformance(select: &Select) -> Outcome {
-    const TESTS: [&str; 6] =
-        ["conformance", "servers", "members", "moving_cluster", "affinity", "cluster_large"];
+    const TESTS: [&str; 7] = [
+        "conformance",
+        "conformance_contents",
+        "servers",
+        "members",
+        "moving_cluster",
+        "affinity",
+        "cluster_large",
+    ];
     if cassandra::is_up() {
         let mut tally = with_nodes(1, |nodes| tests(select, &TESTS, nodes, None))?;
         tally.skip_one("the node that runs has no certificate: `cargo xtask cassandra down` first");

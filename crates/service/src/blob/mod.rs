@@ -41,8 +41,8 @@ use crate::catalog::Catalog;
 use crate::properties::PropertiesStore;
 
 pub(crate) use execute::Sent;
-pub(crate) use put::Overwrites;
 pub use named::BlobContents;
+pub(crate) use put::Overwrites;
 pub use walker::Walked;
 
 /// The containers and blobs of all accounts.

@@ -33,7 +33,9 @@ impl NamedContents for BlobContents {
     }
 
     fn visit(&self, space: SpaceId, row: &ScannedRow<'_>, visit: &mut dyn FnMut(&Content)) {
-        if !self.containers.contains(&space) {
+        // Partitions that begin with a zero byte are the index of tags, whose rows are names of blobs.
+        let is_tag = row.partition.first() == Some(&0);
+        if is_tag || !self.containers.contains(&space) {
             return;
         }
         // A row that says nothing is found by whoever reads it.
