@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use common::{bytes_of, copy_tree, files, open, put, put_content, read_content, small, space};
 use tavola_engine::{
-    BytesSource, Content, ContentError, ContentId, ContentSize, ContentStore, Engine, Owner, ScannedRow,
-    SpaceId,
+    BytesSource, Content, ContentError, ContentId, ContentSize, ContentStore, Engine, NamedContents, Owner,
+    ScannedRow, SpaceId,
 };
 use tavola_engine_local::{LocalEngine, LocalSettings, OpenError, verify, verify_naming};
 
