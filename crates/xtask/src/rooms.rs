@@ -22,7 +22,6 @@ const JOINTS: &[&str] = &[
     "crates/model/src/command.rs",
     "crates/model/src/outcome.rs",
     "crates/protocol/src/encode.rs",
-    "crates/service/src/execute.rs",
     "crates/service/src/service.rs",
     "crates/frontend/src/dispatch.rs",
     "crates/frontend/src/pipeline.rs",
