@@ -154,7 +154,7 @@ impl Pipeline {
                 result,
             });
         }
-        Ok(Outcome::Blob(BlobOutcome::BatchAnswered(answers)))
+        Ok(Outcome::Blob(Box::new(BlobOutcome::BatchAnswered(answers))))
     }
 
     async fn answer_part(
@@ -209,11 +209,12 @@ impl Pipeline {
             peer: head.received.origin.peer,
         };
         let permitted = self.permit(&request, &address, command, now).await?;
-        match self.service().execute(permitted).await? {
-            Outcome::Blob(BlobOutcome::BlobDeleted { is_permanent }) => {
-                Ok(BatchDone::Deleted { is_permanent })
-            }
-            Outcome::Blob(BlobOutcome::BlobTierSet { is_done }) => Ok(BatchDone::TierSet { is_done }),
+        let Outcome::Blob(outcome) = self.service().execute(permitted).await? else {
+            return Err(ErrorCode::InvalidInput.into());
+        };
+        match *outcome {
+            BlobOutcome::BlobDeleted { is_permanent } => Ok(BatchDone::Deleted { is_permanent }),
+            BlobOutcome::BlobTierSet { is_done } => Ok(BatchDone::TierSet { is_done }),
             _ => Err(ErrorCode::InvalidInput.into()),
         }
     }

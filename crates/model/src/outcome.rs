@@ -11,8 +11,8 @@ pub enum Outcome {
     Table(TableOutcome),
     /// Of the queue service.
     Queue(QueueOutcome),
-    /// Of the blob service.
-    Blob(BlobOutcome),
+    /// Of the blob service. Boxed, as its commands are.
+    Blob(Box<BlobOutcome>),
 }
 
 /// The result of a command about a service of an account.

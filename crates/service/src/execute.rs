@@ -34,7 +34,7 @@ impl Service {
                 let blobs = self.blobs.as_ref().ok_or(ErrorCode::NotImplemented)?;
                 // Boxed, so that a request of another service does not carry it.
                 let (outcome, download) = Box::pin(blobs.execute(account, *command, sent)).await?;
-                return Ok(Executed { outcome: Outcome::Blob(outcome), download });
+                return Ok(Executed { outcome: Outcome::Blob(Box::new(outcome)), download });
             }
         };
         Ok(Executed { outcome: outcome?, download: None })

@@ -30,7 +30,7 @@ fn command(request: &Request) -> BlobCommand {
 }
 
 fn answered(request: &Request, outcome: BlobOutcome) -> Received {
-    asked(request).answer(Ok(Outcome::Blob(outcome)))
+    asked(request).answer(Ok(Outcome::Blob(Box::new(outcome))))
 }
 
 fn container() -> ContainerName {

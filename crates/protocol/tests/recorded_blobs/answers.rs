@@ -315,7 +315,7 @@ fn answers_have_the_recorded_status_and_headers() {
         }
         let Ok(Command::Blob(command)) = exchange.decode() else { continue };
         let Some(outcome) = outcome(exchange, &command) else { continue };
-        let response = encoded(exchange, &Ok(Outcome::Blob(outcome)));
+        let response = encoded(exchange, &Ok(Outcome::Blob(Box::new(outcome))));
         match compare(exchange, &response).or_else(|| bodies::compare(exchange, &response)) {
             None => same += 1,
             Some(difference) => wrong.push(difference),

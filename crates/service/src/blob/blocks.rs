@@ -152,7 +152,7 @@ impl Blobs {
                 let (replacement, further, basis) = blobs.plan_commit(&place, &put, overwrites).await?;
                 let done = blobs.replace_rows(&place, &replacement, &further, Some(&basis)).await?;
                 let Some((superseded, replaced)) = done else { continue };
-                blobs.index_tags(&place, &tags).await?;
+                blobs.index_tags_again(&place, &tags).await;
                 if let Some(superseded) = superseded {
                     blobs.clean_up(place, superseded, &tags);
                 }

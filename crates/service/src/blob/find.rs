@@ -41,6 +41,14 @@ impl Blobs {
         Ok(())
     }
 
+    /// Writes the entries once more, behind the record that has the tags: somebody who removes those of an older state may
+    /// have taken them. The blob is changed by now, so a failure is told to the log and not to the client.
+    pub async fn index_tags_again(&self, place: &Place, tags: &BlobTags) {
+        if let Err(error) = self.index_tags(place, tags).await {
+            tracing::warn!(%error, "tags of a blob may not be found until they are set again");
+        }
+    }
+
     /// Removes the entries of tags that a blob has no more, unless somebody has written them since.
     pub async fn unindex_tags(&self, place: &Place, old: &BlobTags, new: &BlobTags) -> Result<(), Failure> {
         for (name, value) in old.iter().filter(|(name, value)| new.get(name) != Some(*value)) {

@@ -14,6 +14,7 @@ use super::change::{Place, existing_in, put_record};
 use super::conditions::{Unmet, check_write};
 use super::record::{Body, Record, StoredTier};
 use super::rows::{Earlier, RECORD_ROW, damaged, earlier_row};
+use crate::catalog::to_its_end;
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
 
@@ -64,17 +65,23 @@ impl Blobs {
     /// Sets the tags. They are no part of what the ETag stands for.
     pub async fn set_tags(self: &Arc<Self>, account: &AccountName, set: SetBlobTags) -> Result<(), Failure> {
         let place = self.place(account, &set.target.path).await?;
-        self.index_tags(&place, &set.tags).await?;
-        let old = self
-            .change_state(&place, &set.target, &set.conditions, |_, record| {
-                Ok(std::mem::replace(&mut record.tags, set.tags.clone()))
-            })
-            .await?;
-        self.index_tags(&place, &set.tags).await?;
-        if set.target.moment == BlobMoment::Current {
-            self.unindex_tags(&place, &old, &set.tags).await?;
-        }
-        Ok(())
+        let blobs = self.clone();
+        to_its_end(async move {
+            blobs.index_tags(&place, &set.tags).await?;
+            let old = blobs
+                .change_state(&place, &set.target, &set.conditions, |_, record| {
+                    Ok(std::mem::replace(&mut record.tags, set.tags.clone()))
+                })
+                .await?;
+            blobs.index_tags_again(&place, &set.tags).await;
+            if set.target.moment == BlobMoment::Current
+                && let Err(error) = blobs.unindex_tags(&place, &old, &set.tags).await
+            {
+                tracing::debug!(%error, "entries of old tags are left, which finding reads past");
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Sets the tier; whether that is done already.

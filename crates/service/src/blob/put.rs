@@ -121,7 +121,7 @@ impl Blobs {
             let done = blobs.replace_rows(&place, &replacement, &further, None).await;
             settle(unnamed, &done);
             let (superseded, replaced) = done?.expect("there is no basis that could change");
-            blobs.index_tags(&place, &tags).await?;
+            blobs.index_tags_again(&place, &tags).await;
             if let Some(superseded) = superseded {
                 blobs.clean_up(place, superseded, &tags);
             }

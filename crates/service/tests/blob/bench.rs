@@ -126,7 +126,7 @@ pub async fn execute(
         }
     }
     match executed.outcome {
-        Outcome::Blob(outcome) => Ok((outcome, got.freeze())),
+        Outcome::Blob(outcome) => Ok((*outcome, got.freeze())),
         other => panic!("{other:?}"),
     }
 }
