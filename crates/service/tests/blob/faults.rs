@@ -9,7 +9,7 @@ use tavola_engine::{
     ContentFaultSettings, ContentStore, Engine, FaultContents, FaultEngine, FaultSettings, MemoryContents,
     MemoryEngine,
 };
-use tavola_model::{AppendConditions, BlobCommand, DeleteSnapshots, ErrorCode, NewKind};
+use tavola_model::{AppendConditions, BlobCommand, BlobTags, DeleteSnapshots, ErrorCode, NewKind};
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
 
@@ -55,7 +55,7 @@ async fn run(seed: u64) {
         let name = ["a", "b", "log"][usize::try_from(next(3)).unwrap()];
         let body = bytes(step.to_le_bytes()[0], usize::try_from(next(12_000)).unwrap() + 1);
         let before = known.get(name).cloned().flatten();
-        let (command, after): (BlobCommand, Option<Bytes>) = match (name, next(4)) {
+        let (mut command, after): (BlobCommand, Option<Bytes>) = match (name, next(4)) {
             ("log", 0) => (BlobCommand::PutBlob(new_blob("log", NewKind::Append, 0)), Some(Bytes::new())),
             ("log", _) if before.is_some() => {
                 let joined = [before.clone().unwrap(), body.clone()].concat();
@@ -70,6 +70,9 @@ async fn run(seed: u64) {
             }
             (name, _) => (put(name, &body), Some(body.clone())),
         };
+        if step % 2 == 0 {
+            add_tags(&mut command, step);
+        }
         let sent = match &command {
             BlobCommand::PutBlob(put) if put.kind == NewKind::Append => Bytes::new(),
             _ => body,
@@ -104,6 +107,16 @@ async fn run(seed: u64) {
     }
     settle().await;
     assert_eq!(contents.bytes(), 0, "seed {seed}: contents are left that no blob names");
+}
+
+/// Tags are in an index of their own, which is written before and after the blob.
+fn add_tags(command: &mut BlobCommand, step: u64) {
+    let tags = BlobTags::parse([("step".to_owned(), step.to_string())]).unwrap();
+    match command {
+        BlobCommand::PutBlob(put) => put.new.tags = tags,
+        BlobCommand::PutBlockList(put) => put.new.tags = tags,
+        _ => {}
+    }
 }
 
 /// Lets what is done behind answers come to its end.
