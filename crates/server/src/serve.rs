@@ -33,6 +33,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
 /// How often contents are looked for that no blob names.
 const WALK_EVERY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// When that is done first, so that it is done on servers that are restarted every day, too.
+const WALK_FIRST: Duration = Duration::from_secs(60 * 60);
 
 /// Runs the server until it is told to stop.
 pub fn run(values: Values) -> anyhow::Result<()> {
@@ -201,11 +203,13 @@ async fn sweep_queues(service: Service, mut stopped: watch::Receiver<bool>) {
 
 /// Drops contents of blobs that nothing names, now and then, until told to stop.
 async fn walk_contents(service: Service, mut stopped: watch::Receiver<bool>) {
+    let mut wait = WALK_FIRST;
     loop {
         tokio::select! {
-            () = tokio::time::sleep(WALK_EVERY) => {}
+            () = tokio::time::sleep(wait) => {}
             _ = stopped.wait_for(|stop| *stop) => return,
         }
+        wait = WALK_EVERY;
         match service.walk_contents().await {
             Ok(walked) => {
                 tracing::info!(contents = walked.contents, dropped = walked.dropped, "contents walked");
