@@ -91,8 +91,11 @@ impl HyperTransport {
         connector.set_nodelay(true);
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(CONNECT));
+        // A program that also brings another provider has no default one.
+        let provider = rustls::crypto::ring::default_provider();
         let connector = HttpsConnectorBuilder::new()
-            .with_webpki_roots()
+            .with_provider_and_webpki_roots(provider)
+            .expect("ring has the protocol versions that are asked for")
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
