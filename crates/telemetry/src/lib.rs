@@ -1,0 +1,9 @@
+//! What became of every request: one [`AccessRecord`] for each, made in one place of the pipeline, and handed to
+//! whoever counts, shows or advises.
+//!
+//! The rule: a record never holds a key of an account, a signature or the content of an entity, a message or a blob.
+//! It holds names, keys of entities and the text of filters, because those are what a table design is about.
+
+mod record;
+
+pub use record::{AccessRecord, Durations, QueryTarget, RecordSink, Target};
