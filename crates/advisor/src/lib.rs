@@ -1,0 +1,27 @@
+//! What the recorded traffic says about the design of a table.
+//!
+//! [`Traffic`] and [`HeatMap`] take the access records in. [`findings`] reads the traffic by the rules of the table
+//! design guide, [`cost`] prices it, [`HeatMap::view`] draws it.
+//!
+//! The rule: whatever is kept is bounded, whoever sends the requests; and a workload that follows the guide gives no
+//! finding.
+
+pub mod sketch;
+
+mod cost;
+mod facts;
+mod finding;
+mod findings;
+mod heat;
+mod shape;
+mod traffic;
+
+pub use cost::{CostReport, PriceTable, ShapeCost, TableCost, cost};
+pub use facts::{SampleEntity, TableFact, TableFacts};
+pub use finding::{Example, Finding, KeyPart, KeySample, Pattern, Proposal, Rule, Severity};
+pub use findings::findings;
+pub use heat::{
+    HeatCell, HeatColumn, HeatKey, HeatMap, HeatMark, HeatMetric, HeatQuery, HeatRow, HeatView, MarkKind,
+};
+pub use shape::Shape;
+pub use traffic::{Figures, PlanMix, Second, TableFigures, Traffic, TrafficSettings};

@@ -1,0 +1,1 @@
+//! Small summaries of many values: quantiles and heavy hitters.
