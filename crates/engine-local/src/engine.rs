@@ -76,6 +76,7 @@ impl LocalEngine {
     /// Takes no more writes and returns when those that wait are durable. Reads go on.
     pub async fn close(&self) {
         let (answer, answered) = oneshot::channel();
+        self.contents.stop_removing();
         self.shared.queue.close(CLOSED, Some(Task::Barrier(answer)));
         // No answer means that it was closed before, or that the last commit failed and has told its writers.
         drop(answered.await);
@@ -332,6 +333,7 @@ impl Engine for LocalEngine {
 
 impl Drop for LocalEngine {
     fn drop(&mut self) {
+        self.contents.stop_removing();
         self.shared.queue.close(CLOSED, None);
         let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.drain(..) {

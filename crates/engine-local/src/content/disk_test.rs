@@ -149,3 +149,24 @@ async fn what_a_crash_left_without_an_index_row_is_given_back_and_nothing_else_i
         check_bytes(&engine, content, *number).await;
     }
 }
+
+#[tokio::test]
+async fn a_store_that_takes_no_more_writes_removes_no_extent_and_its_next_start_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path(), ContentDisk::default());
+    let content = put(&engine, 1, 3_000_000).await.unwrap();
+    let row = index_of(&engine).get(SPACE, content.id).unwrap().unwrap();
+    // The thread of the store leaves its room alone until the store is closed, in an extent that nobody writes to.
+    let hold = engine.contents().hold();
+    engine.contents().parts().put.extents.seal();
+    let mut sweeper = engine.contents().sweeper_for_test();
+    engine.contents().drop_contents(SPACE, &[content.id]).await.unwrap();
+    engine.close().await;
+    let extents = row.regions.iter().map(|region| region.extent).collect();
+    sweeper.sweep(row.regions, extents).unwrap();
+    drop((hold, engine, sweeper));
+    let engine = open(folder.path(), ContentDisk::default());
+    while engine.contents().usage().unwrap().extents > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -146,6 +146,11 @@ impl LocalContents {
         Sweeper::new(&self.parts, Punching::Works)
     }
 
+    /// Prepares for the moment when no more writes are taken.
+    pub(crate) fn stop_removing(&self) {
+        self.parts.sweeps.stop_removing();
+    }
+
     /// Ends the threads, once no more writes are taken.
     pub(crate) fn close(&self) {
         self.parts.put.extents.seal();

@@ -9,7 +9,8 @@
 //!
 //! Nothing goes because it looks unused: an extent is removed, and bytes of a former run are, only after a look at every
 //! row of the index that was durable when the extent could no longer be written to. Nothing at all goes while a backup
-//! holds it (`SweepList::hold`).
+//! holds it (`SweepList::hold`). While a store closes, holes are still made, but no extent is removed: that takes a write
+//! to the catalog. The next start looks at every extent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -45,6 +46,8 @@ struct State {
     extents: BTreeSet<u64>,
     /// Backups that want everything to stay.
     holds: usize,
+    /// The store takes no more writes, so no extent can be removed.
+    is_closing: bool,
     is_closed: bool,
 }
 
@@ -84,9 +87,16 @@ impl SweepList {
         Hold(self.clone())
     }
 
+    /// Removes no more extents. Called before the store refuses writes, so that no removal is refused unexpectedly.
+    pub(crate) fn stop_removing(&self) {
+        self.lock().is_closing = true;
+    }
+
     /// Lets the thread end when it has given back what there is.
     pub(crate) fn close(&self) {
-        self.lock().is_closed = true;
+        let mut state = self.lock();
+        (state.is_closing, state.is_closed) = (true, true);
+        drop(state);
         self.changed.notify_one();
     }
 
@@ -108,8 +118,8 @@ impl SweepList {
         (!state.is_closed && timeout.timed_out()).then_some(Work::LookForLeftovers)
     }
 
-    fn is_closed(&self) -> bool {
-        self.lock().is_closed
+    fn is_closing(&self) -> bool {
+        self.lock().is_closing
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -164,12 +174,15 @@ impl Sweeper {
                 Work::Sweep { regions, extents } => self.sweep(regions, extents),
                 Work::LookForLeftovers => self.sweep_leftovers(LEFTOVERS_AGE_MIN),
             };
-            if let Err(error) = done {
+            match done {
+                Ok(()) => continue,
+                // The store closed between the look and the removal. The next start looks again.
+                Err(EngineError::Unavailable { .. }) if self.sweeps.is_closing() => continue,
                 // Nothing is lost by it; it is tried again after a restart.
-                tracing::warn!(
+                Err(error) => tracing::warn!(
                     error = &error as &dyn std::error::Error,
                     "room of contents was not given back"
-                );
+                ),
             }
         }
     }
@@ -196,7 +209,11 @@ impl Sweeper {
         Ok(())
     }
 
-    fn sweep(&mut self, regions: Vec<Region>, mut extents: BTreeSet<u64>) -> Result<(), EngineError> {
+    pub(crate) fn sweep(
+        &mut self,
+        regions: Vec<Region>,
+        mut extents: BTreeSet<u64>,
+    ) -> Result<(), EngineError> {
         for region in regions {
             extents.insert(region.extent);
             match self.punching {
@@ -204,14 +221,14 @@ impl Sweeper {
                 Punching::Missing => *self.dead.entry(region.extent).or_default() += blocks_of(&region),
             }
         }
-        let is_closed = self.sweeps.is_closed();
+        let is_closing = self.sweeps.is_closing();
         let may_be_empty =
-            |extent: &u64| !is_closed && !self.extents.is_written(*extent) && self.looks_empty(*extent);
+            |extent: &u64| !is_closing && !self.extents.is_written(*extent) && self.looks_empty(*extent);
         let empty: BTreeSet<u64> = extents.iter().copied().filter(may_be_empty).collect();
         if !empty.is_empty() {
             self.remove_empty(empty)?;
         }
-        if self.punching == Punching::Missing && !is_closed {
+        if self.punching == Punching::Missing && !is_closing {
             self.empty_half_dead()?;
         }
         Ok(())
