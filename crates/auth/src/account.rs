@@ -102,6 +102,17 @@ impl Account {
         self.keys().any(|key| key.verifies(probe, &development))
     }
 
+    /// Proves that someone has shown a key of this account, without keeping the key; `None` if it is not one.
+    pub fn prove(&self, key: &str) -> Option<KeyProof> {
+        let proof = KeyProof(Secret::parse(&self.name, key).ok()?.sign(PROVEN));
+        self.accepts(&proof).then_some(proof)
+    }
+
+    /// Whether a proof is by a key that the account still has.
+    pub fn accepts(&self, proof: &KeyProof) -> bool {
+        self.keys().any(|key| key.verifies(PROVEN, &proof.0))
+    }
+
     /// Signs with the first key.
     pub(crate) fn sign(&self, text: &str) -> String {
         STANDARD.encode(self.first.sign(text.as_bytes()))
@@ -127,6 +138,19 @@ impl Account {
 
     fn keys(&self) -> impl Iterator<Item = &Secret> {
         std::iter::once(&self.first).chain(&self.second)
+    }
+}
+
+/// What a key signs to prove itself: no text that a request or a token could sign.
+const PROVEN: &[u8] = b"tavola: the holder of this key has shown it";
+
+/// Shows that someone held a key of an account. It says nothing about the key, and ends with it.
+#[derive(Clone)]
+pub struct KeyProof(Vec<u8>);
+
+impl fmt::Debug for KeyProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyProof")
     }
 }
 
@@ -226,6 +250,19 @@ mod tests {
         assert!(Account::parse(&format!("mine:{DEVELOPMENT_KEY}")).unwrap().has_public_key());
         assert!(Account::parse(&format!("mine:a2V5:{DEVELOPMENT_KEY}")).unwrap().has_public_key());
         assert!(!Account::parse("mine:a2V5").unwrap().has_public_key());
+    }
+
+    #[test]
+    fn a_key_is_proven_by_itself_alone_and_no_longer_than_the_account_has_it() {
+        let both = Account::parse("acct:a2V5:b3RoZXI=").unwrap();
+        let rotated = Account::parse("acct:bmV3:a2V5").unwrap();
+        for wrong in ["", "a2V", "bmV3", "!!"] {
+            assert!(both.prove(wrong).is_none(), "{wrong}");
+        }
+        let (first, second) = (both.prove("a2V5").unwrap(), both.prove("b3RoZXI=").unwrap());
+        assert!(both.accepts(&first) && both.accepts(&second));
+        assert!(rotated.accepts(&first) && !rotated.accepts(&second));
+        assert_eq!(format!("{first:?}"), "KeyProof");
     }
 
     #[test]

@@ -98,6 +98,12 @@ pub(crate) struct TokenLimits {
 }
 
 impl Caller {
+    /// Whoever holds a key of the account, shown by other means than a signed request: by [`Account::prove`], or by a
+    /// credential that opens the whole server. To be called only where that was checked.
+    pub fn owner(account: &Account, service: StorageService) -> Self {
+        Self { account: account.name().clone(), service, rights: Rights::Owner }
+    }
+
     /// The account that is asked.
     pub fn account(&self) -> &AccountName {
         &self.account

@@ -27,7 +27,7 @@ mod shared_key;
 mod sign;
 
 pub use access::{Access, TokenVerifier};
-pub use account::{Account, AccountError, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+pub use account::{Account, AccountError, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, KeyProof};
 pub use admit::{HeadNeed, Permissions, ResourceNeed, admit};
 pub use authenticate::{Caller, RequestHead, SKEW_SECONDS_MAX, authenticate};
 pub use authorize::{Permitted, authorize, authorize_public};
