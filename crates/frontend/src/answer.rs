@@ -15,6 +15,7 @@ use tavola_service::{ByteSource, PIECE_BYTES_MAX, SourceError};
 
 use crate::body::{ROOM_TIME_MAX, UNCOUNTED_BYTES};
 use crate::budget::{Budget, CallerId, Room, in_room};
+use crate::observe::StreamObservation;
 
 /// The body of an answer.
 pub(crate) enum AnswerBody {
@@ -28,6 +29,17 @@ impl AnswerBody {
         match self {
             Self::Whole(bytes) => bytes.len() as u64,
             Self::Stream(download) => download.left,
+        }
+    }
+
+    /// The same; whoever observes the request sees each piece of a stream leave.
+    #[must_use]
+    pub fn observed(self, observation: StreamObservation) -> Self {
+        match self {
+            Self::Whole(bytes) => Self::Whole(bytes),
+            Self::Stream(download) => {
+                Self::Stream(Download { observation: Some(Box::new(observation)), ..download })
+            }
         }
     }
 }
@@ -88,6 +100,7 @@ pub(crate) struct Download {
     budget: Arc<Budget>,
     caller: CallerId,
     next: NextPiece,
+    observation: Option<Box<StreamObservation>>,
 }
 
 type Source = Box<dyn ByteSource>;
@@ -102,7 +115,7 @@ enum NextPiece {
 impl Download {
     /// So many bytes of a source.
     pub fn new(length: u64, source: Source, budget: Arc<Budget>, caller: CallerId) -> Self {
-        Self { left: length, budget, caller, next: NextPiece::NotAsked(source) }
+        Self { left: length, budget, caller, next: NextPiece::NotAsked(source), observation: None }
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, SourceError>>> {
@@ -125,7 +138,10 @@ impl Download {
             self.left = left.ok_or(SourceError::TooLarge { bytes_max: self.left })?;
             Ok(piece)
         });
-        if piece.is_ok() {
+        if let Ok(piece) = &piece {
+            if let Some(observation) = &mut self.observation {
+                observation.note_piece(piece.len());
+            }
             self.next = NextPiece::NotAsked(source);
         }
         Poll::Ready(Some(piece))

@@ -307,6 +307,11 @@ impl Upload {
         self.is_cut_short
     }
 
+    /// Bytes that have come.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
     /// Reads on for a while without keeping anything, so that a client that is refused reads why.
     pub async fn discard(&mut self) {
         if !self.awaits_continue && !self.is_cut_short && !self.incoming.is_end_stream() {

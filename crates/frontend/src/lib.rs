@@ -15,6 +15,7 @@ mod dispatch;
 mod ids;
 mod listen;
 mod metadata_case;
+mod observe;
 mod pace;
 mod pipeline;
 mod queue;

@@ -216,7 +216,9 @@ impl Frontend {
         let (parts, incoming) = request.into_parts();
         // hyper lets a head grow to twice its bound before it checks.
         if head_bytes(&parts) > self.settings().head_bytes_max {
-            return head_too_large();
+            let response = head_too_large();
+            self.pipeline.note_refused_head(origin.service, response.status());
+            return response;
         }
         let received = Received::new(parts, origin, metadata_names);
         let body = RequestBody::new(incoming, &received.headers, origin.is_server);

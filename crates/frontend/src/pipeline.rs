@@ -3,6 +3,8 @@
 //!
 //! The body is taken when the route is known, which says how. What the head alone settles is settled before a body is
 //! given room: who asks, what for, and whether their token can be enough.
+//!
+//! Every request is observed, whatever becomes of it: here its access record is made, and nowhere else.
 
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use tavola_model::{
 };
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
 use tavola_service::{AnswerRoom, ByteSource, Executed, Service, cors};
+use tavola_telemetry::Recorder;
 
 use crate::accounts::LiveAccounts;
 use crate::answer::{self, AnswerBody, Download};
@@ -23,6 +26,7 @@ use crate::budget::{CallerId, Room};
 use crate::cluster::{Affinity, Forwarded, is_forwarded};
 use crate::dispatch::Routed;
 use crate::ids::Ids;
+use crate::observe::Observation;
 use crate::receive::Received;
 
 /// Where the pipeline has a choice.
@@ -40,6 +44,7 @@ pub struct Pipeline {
     ids: Ids,
     settings: PipelineSettings,
     affinity: Option<Arc<Affinity>>,
+    recorder: Arc<Recorder>,
 }
 
 /// An answer to a request.
@@ -67,10 +72,9 @@ pub(crate) struct Head<'a> {
 }
 
 /// What the request at hand has come to, for its answer.
-#[derive(Default)]
-struct Exchange {
+struct Exchange<'a> {
     form: Form,
-    trace: Trace,
+    observation: Observation<&'a Recorder>,
     /// Room that was taken for the answer.
     room: Option<Arc<Room>>,
     /// The bytes that the answer ends with.
@@ -86,7 +90,14 @@ impl Pipeline {
         random: &dyn RandomSource,
         settings: PipelineSettings,
     ) -> Self {
-        Self { accounts, service, clock, ids: Ids::new(random), settings, affinity: None }
+        let recorder = Arc::new(Recorder::without_thread(Vec::new(), clock.clone()));
+        Self { accounts, service, clock, ids: Ids::new(random), settings, affinity: None, recorder }
+    }
+
+    /// The same with somebody who wants a record of every request.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Arc<Recorder>) -> Self {
+        Self { recorder, ..self }
     }
 
     /// The same beside other servers on the store.
@@ -113,7 +124,16 @@ impl Pipeline {
         );
         reply.show_plan = self.settings.show_plan;
         let query = Query::parse(received.query());
-        let mut exchange = Exchange::default();
+        let now = self.clock.now();
+        let mut exchange = Exchange {
+            form: Form::default(),
+            observation: self.observe(received, now),
+            room: None,
+            download: None,
+        };
+        if let Some(address) = &address {
+            exchange.observation.note_account(&address.account);
+        }
         if received.origin.service == StorageService::Table {
             let none = Query::default();
             exchange.form = Form::of(&received.headers, query.as_ref().unwrap_or(&none), &reply.version);
@@ -127,7 +147,7 @@ impl Pipeline {
             _ if host.len() > HOST_BYTES_MAX => Err(ErrorCode::InvalidUri.into()),
             (Some(address), Some(query)) => {
                 let head = Head { received, query, address };
-                self.answer(head, &mut body, transfers, &reply, &mut exchange).await
+                self.answer(head, &mut body, transfers, &reply, &mut exchange, now).await
             }
             (None, _) => Err(ErrorCode::InvalidUri.into()),
             // A query that is not text has nothing that a signature could cover.
@@ -138,18 +158,35 @@ impl Pipeline {
         }
         let result = match result {
             Ok(Done::Elsewhere(response)) => {
-                exchange.trace.log_forwarded(&response);
+                exchange.observation.note_forwarded(&reply, &response);
                 return Answer::Theirs(response);
             }
             #[cfg(test)]
-            Ok(Done::Streamed(response, body)) => return Answer::Ours(response, body),
+            Ok(Done::Streamed(response, body)) => {
+                exchange.observation.note_status(response.status);
+                return Answer::Ours(
+                    response,
+                    body.observed(exchange.observation.into_stream(&self.recorder)),
+                );
+            }
             Ok(Done::Here(executed)) => {
                 exchange.download = executed.download;
                 Ok(executed.outcome)
             }
             Err(error) => Err(error),
         };
-        self.encode(received, address.as_ref(), transfers, &reply, exchange, result).await
+        self.encode(received, address.as_ref(), transfers, reply, exchange, result).await
+    }
+
+    /// Begins to observe a request.
+    fn observe(&self, received: &Received, now: DateTime) -> Observation<&Recorder> {
+        let is_forwarded = received.origin.is_server && is_forwarded(&received.headers);
+        Observation::begin(&self.recorder, now, received.origin.service, is_forwarded)
+    }
+
+    /// Notes a request that is refused before anything of it is read.
+    pub(crate) fn note_refused_head(&self, service: StorageService, status: StatusCode) {
+        Observation::begin(&self.recorder, self.clock.now(), service, false).note_status(status);
     }
 
     async fn answer(
@@ -158,12 +195,12 @@ impl Pipeline {
         body: &mut Option<RequestBody>,
         transfers: &Transfers,
         reply: &Reply,
-        exchange: &mut Exchange,
+        exchange: &mut Exchange<'_>,
+        now: DateTime,
     ) -> Result<Done, ServiceError> {
         let Head { received, address, .. } = head;
-        let Exchange { form, trace, room, .. } = exchange;
+        let Exchange { form, observation, room, .. } = exchange;
         reply.check_version()?;
-        let now = self.clock.now();
         // A caller without credentials, where a service allows one, comes out of here too.
         let caller = self.authenticate(head, now).map_err(|error| match &self.affinity {
             // The server that sent it has admitted it; it is to know this refusal from an answer, and go on by itself.
@@ -203,22 +240,25 @@ impl Pipeline {
             Ok(TakenBody::Whole(bytes)) => bytes,
             Ok(TakenBody::Stream(_)) => Bytes::new(),
             Err(code) => {
-                trace.is_cut_short = true;
+                observation.is_cut_short = true;
                 return Err(route.refuse_body(code, form));
             }
         };
+        observation.note_body(whole.len() as u64);
         // A stream is read while its command is executed; until then it is only refused, and thrown away.
         *body = stream;
         let command = route.decode(head, &whole, reply, form)?;
-        trace.note(&command);
+        observation.note_command(&command, form);
         if address.secondary && command.writes() {
             return Err(ErrorCode::WriteOperationsNotAllowed.into());
         }
         let permitted = self.authorize(&caller, policy.as_ref(), command, now).await?;
         if let Command::Blob(command) = permitted.command() {
             if let BlobCommand::SubmitBatch(container) = command.as_ref() {
+                observation.begin_execution();
                 let outcome =
                     Box::pin(self.answer_batch(head, container.as_ref(), &whole, reply, now)).await?;
+                observation.end_execution();
                 return Ok(Done::Here(Executed { outcome, download: None }));
             }
             if command.source().is_some() {
@@ -226,24 +266,31 @@ impl Pipeline {
             }
         }
         if let Some(affinity) = &self.affinity {
+            observation.begin_execution();
             // Boxed, so that a server on its own does not carry it in every request.
             let forwarded =
                 Box::pin(affinity.forward(received, &whole, &address.account, permitted.command()));
             if let Some(response) = forwarded.await? {
+                observation.end_execution();
                 return Ok(Done::Elsewhere(response));
             }
         }
         *room = answer_room(permitted.command(), &whole, transfers, || caller_id(received, address)).await?;
         let page_room = room.clone().map(|room| room as Arc<dyn AnswerRoom>);
         let upload = body.take().filter(|body| !body.is_empty());
+        observation.begin_execution();
         let Some(upload) = upload else {
-            return self.service.execute_with(permitted, page_room, None).await.map(Done::Here);
+            let done = self.service.execute_with(permitted, page_room, None).await;
+            observation.end_execution();
+            return done.map(Done::Here);
         };
         let taken = upload.take(rule, transfers, || caller_id(received, address)).await;
         let Ok(TakenBody::Stream(mut upload)) = taken else { return Err(ErrorCode::InvalidInput.into()) };
         let done = self.service.execute_with(permitted, page_room, Some(&mut upload)).await;
+        observation.end_execution();
+        observation.note_body(upload.received());
         if done.is_err() {
-            trace.is_cut_short = upload.is_cut_short();
+            observation.is_cut_short = upload.is_cut_short();
             upload.discard().await;
         }
         done.map(Done::Here)
@@ -255,16 +302,16 @@ impl Pipeline {
         received: &Received,
         address: Option<&Address<'_>>,
         transfers: &Transfers,
-        reply: &Reply,
-        exchange: Exchange,
+        reply: Reply,
+        exchange: Exchange<'_>,
         mut result: Result<Outcome, ServiceError>,
     ) -> Answer {
-        let Exchange { form, trace, room, download } = exchange;
+        let Exchange { form, mut observation, room, download } = exchange;
         let cors = self.cors_headers(received, address).await;
         let encode = |result: &Result<Outcome, ServiceError>| {
             let ids = [self.ids.next(), self.ids.next()];
             let (service, now) = (received.origin.service, self.clock.now());
-            tavola_protocol::encode(service, reply, &form, result, cors.as_ref(), now, ids)
+            tavola_protocol::encode(service, &reply, &form, result, cors.as_ref(), now, ids)
         };
         let mut response = encode(&result);
         let mut bytes = std::mem::take(&mut response.body);
@@ -274,7 +321,7 @@ impl Pipeline {
                 let caller = address.map(|address| caller_id(received, address));
                 transfers.answers.room(caller.unwrap_or(CallerId::of("", b"")))
             };
-            match answer::hold(bytes, room, !trace.writes, new_room) {
+            match answer::hold(bytes, room, !observation.writes, new_room) {
                 Some(held) => bytes = held,
                 None => {
                     result = Err(ErrorCode::ServerBusy.into());
@@ -283,12 +330,14 @@ impl Pipeline {
                 }
             }
         }
-        trace.log(reply, &result, response.status);
+        let bytes_out = if reply.head_only { 0 } else { bytes.len() };
+        observation.note_answer(reply, &result, response.status, bytes_out);
         let body = match (download, response.content_length) {
             (Some(source), Some(length)) => {
                 let caller = address.map(|address| caller_id(received, address));
                 let caller = caller.unwrap_or(CallerId::of("", b""));
-                AnswerBody::Stream(Download::new(length, source, transfers.answers.clone(), caller))
+                let download = Download::new(length, source, transfers.answers.clone(), caller);
+                AnswerBody::Stream(download).observed(observation.into_stream(&self.recorder))
             }
             _ => AnswerBody::Whole(bytes),
         };
@@ -426,63 +475,4 @@ async fn answer_room(
         return Ok(Some(Arc::new(room)));
     }
     Ok(None)
-}
-
-/// What the log says of a request: never keys, signatures or contents.
-#[derive(Default)]
-struct Trace {
-    /// The body was not had: whatever the answer says, it is the client's doing.
-    is_cut_short: bool,
-    operation: Option<&'static str>,
-    resource: Option<String>,
-    writes: bool,
-}
-
-impl Trace {
-    fn note(&mut self, command: &Command) {
-        self.writes = command.writes();
-        self.operation = Some(command.name());
-        self.resource = command.resource().map(str::to_owned);
-    }
-
-    fn log_forwarded(&self, response: &Forwarded) {
-        let id = response.headers().get("x-ms-request-id").and_then(|id| id.to_str().ok());
-        let (request_id, status) = (id.unwrap_or("-"), response.status().as_u16());
-        let (operation, resource) = (self.operation.unwrap_or("-"), self.resource.as_deref().unwrap_or("-"));
-        tracing::debug!(request_id, operation, resource, status, "answered by another server");
-    }
-
-    fn log(&self, reply: &Reply, result: &Result<Outcome, ServiceError>, status: StatusCode) {
-        let (request_id, status) = (reply.request_id.as_str(), status.as_u16());
-        let operation = self.operation.unwrap_or("-");
-        let resource = self.resource.as_deref().unwrap_or("-");
-        match result {
-            Ok(_) => tracing::debug!(request_id, operation, resource, status, "answered"),
-            Err(error) => {
-                let code = error.code.as_str();
-                match error.code {
-                    ErrorCode::InternalError | ErrorCode::OperationTimedOut | ErrorCode::ServerBusy
-                        if !self.is_cut_short =>
-                    {
-                        let cause =
-                            error.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
-                        tracing::error!(request_id, operation, resource, status, code, cause, "failed");
-                    }
-                    _ => tracing::info!(request_id, operation, resource, status, code, "refused"),
-                }
-            }
-        }
-    }
-}
-
-/// A cause with all that is underneath it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

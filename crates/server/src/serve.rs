@@ -11,6 +11,7 @@ use tavola_frontend::{Frontend, FrontendSettings, Listener, LiveAccounts, Pipeli
 use tavola_model::{Clock, StorageService};
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::{SystemClock, SystemRandom};
+use tavola_telemetry::{RecordSink, Recorder};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -80,6 +81,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         "off" => false,
         _ => host.is_loopback(),
     };
+    let recorder = Recorder::start(record_sinks(), clock.clone()).context("cannot start a thread")?;
     let pipeline = Pipeline::new(
         accounts.clone(),
         service.clone(),
@@ -89,7 +91,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     );
     let joined = store.join(values, host, &listeners).await?;
     let affinity = joined.as_ref().and_then(Joined::affinity);
-    let pipeline = pipeline.with_affinity(affinity.clone());
+    let pipeline = pipeline.with_affinity(affinity.clone()).with_recorder(recorder.clone());
 
     let frontend = Frontend::new(pipeline, frontend_settings(values)?).await;
     let (stop, stopped) = watch::channel(false);
@@ -124,9 +126,15 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     stop.send_replace(true);
     serving.join_all().await;
     frontend.drain().await;
+    recorder.close();
     controlling.await.context("the control socket failed")?;
     store.close().await;
     Ok(())
+}
+
+/// Everybody who wants the access records of requests.
+fn record_sinks() -> Vec<Arc<dyn RecordSink>> {
+    Vec::new()
 }
 
 /// What `tavola` commands can do to this server.

@@ -32,7 +32,7 @@ pub struct AccessRecord {
     pub bytes_out: u64,
     /// Where the time went.
     pub durations: Durations,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the answer; 0 if its client went away before there was one.
     pub status: u16,
     /// The code of a refusal.
     pub code: Option<ErrorCode>,
@@ -44,6 +44,32 @@ pub struct AccessRecord {
     pub client_request_id: Option<Box<str>>,
     /// How many requests this one stands for: more than one when only some are recorded under load.
     pub weight: u32,
+}
+
+impl AccessRecord {
+    /// A record of a request of which nothing is known yet.
+    pub fn new(received: DateTime, service: StorageService) -> Self {
+        Self {
+            received,
+            account: None,
+            service,
+            operation: None,
+            resource: None,
+            target: Target::Whole,
+            plan: None,
+            rows_scanned: 0,
+            rows_returned: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            durations: Durations::default(),
+            status: 0,
+            code: None,
+            throttled: false,
+            request_id: Box::default(),
+            client_request_id: None,
+            weight: 1,
+        }
+    }
 }
 
 /// What of a resource a request asked for.

@@ -7,12 +7,15 @@ use tavola_engine::MemoryEngine;
 use tavola_model::DateTime;
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::{SystemClock, SystemRandom};
+use tavola_telemetry::Recorder;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
 
 use super::*;
 use crate::accounts::LiveAccounts;
 use crate::pipeline::PipelineSettings;
+
+mod records;
 
 /// A hang guard; nothing here takes long.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -27,13 +30,18 @@ struct Served {
 }
 
 async fn serve(settings: FrontendSettings) -> Served {
+    let recorder = Recorder::without_thread(Vec::new(), Arc::new(SystemClock));
+    serve_recorded(settings, Arc::new(recorder)).await
+}
+
+async fn serve_recorded(settings: FrontendSettings, recorder: Arc<Recorder>) -> Served {
     let clock = Arc::new(SystemClock);
     let engine = Arc::new(MemoryEngine::new(clock.clone()));
     let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
     service.start().await.unwrap();
     let accounts = LiveAccounts::new(Accounts::new(vec![Account::development()]).unwrap());
     let pipeline = Pipeline::new(accounts, service, clock, &SystemRandom, PipelineSettings::default());
-    let frontend = Frontend::new(pipeline, settings).await;
+    let frontend = Frontend::new(pipeline.with_recorder(recorder), settings).await;
     let (stop, stopped) = watch::channel(false);
     let mut addresses = Vec::new();
     for service in [StorageService::Table, StorageService::Blob] {

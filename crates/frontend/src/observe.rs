@@ -1,0 +1,352 @@
+//! One request as the log and the access record tell of it.
+//!
+//! An [`Observation`] begins with the head of a request and ends exactly once, when it is dropped: with the answer,
+//! with the last piece of an answer that is streamed, or, if its client went away before, without a status. Every
+//! request has one, whatever becomes of it, and is counted; a record is made only of those that are to be recorded.
+//! Neither the log nor the record holds account keys, signatures or contents.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use tavola_model::{
+    AccountName, BlobOutcome, Command, DateTime, EntityChange, EntityPage, ErrorCode, Outcome, PlanKind,
+    PlanReport, QueueCommand, QueueOutcome, ServiceError, StorageService, TableCommand, TableOutcome,
+};
+use tavola_protocol::{Form, Reply};
+use tavola_telemetry::{AccessRecord, Counted, QueryTarget, Recorder, Target};
+
+use crate::cluster::Forwarded;
+
+/// A request while it is answered.
+pub(crate) struct Observation<R: Deref<Target = Recorder>> {
+    recorder: R,
+    begun: Duration,
+    /// When its execution began, for a request that is recorded.
+    execution_begun: Duration,
+    /// The body was not had: whatever the answer says, it is the client's doing.
+    pub is_cut_short: bool,
+    /// It changes something.
+    pub writes: bool,
+    resource: Option<Box<str>>,
+    counted: Counted,
+    /// It was forwarded by another server, which counts and records it.
+    is_forwarded: bool,
+    /// `None` for a request that is left out under load. What is counted, too, is put into it at the end.
+    record: Option<Box<AccessRecord>>,
+}
+
+/// Of a request whose answer is streamed after the pipeline is done with it.
+pub(crate) type StreamObservation = Observation<Arc<Recorder>>;
+
+impl<'a> Observation<&'a Recorder> {
+    /// Begins with the head of a request. What another server has forwarded is counted and recorded there, and not a
+    /// second time.
+    pub fn begin(
+        recorder: &'a Recorder,
+        received: DateTime,
+        service: StorageService,
+        is_forwarded: bool,
+    ) -> Self {
+        let weight = if is_forwarded { None } else { recorder.begin(service) };
+        let record = weight.map(|weight| {
+            let mut record = Box::new(AccessRecord::new(received, service));
+            record.weight = weight;
+            record
+        });
+        Self {
+            recorder,
+            begun: recorder.now(),
+            execution_begun: Duration::ZERO,
+            is_cut_short: false,
+            writes: false,
+            resource: None,
+            counted: Counted::new(service),
+            is_forwarded,
+            record,
+        }
+    }
+
+    /// The account that is addressed.
+    pub fn note_account(&mut self, account: &AccountName) {
+        if let Some(record) = &mut self.record {
+            record.account = Some(account.clone());
+        }
+    }
+
+    /// What is asked for.
+    pub fn note_command(&mut self, command: &Command, form: &Form) {
+        self.writes = command.writes();
+        self.counted.operation = Some(command.name());
+        self.resource = command.resource().map(Box::from);
+        if let Some(record) = &mut self.record {
+            record.target = target(command, form);
+        }
+    }
+
+    /// Bytes of the body that have come.
+    pub fn note_body(&mut self, bytes: u64) {
+        self.counted.bytes_in = bytes;
+    }
+
+    /// The execution begins.
+    pub fn begin_execution(&mut self) {
+        if let Some(record) = &mut self.record {
+            self.execution_begun = self.recorder.now();
+            record.durations.queued = self.execution_begun.saturating_sub(self.begun);
+        }
+    }
+
+    /// The execution has ended.
+    pub fn end_execution(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.durations.executed = self.recorder.now().saturating_sub(self.execution_begun);
+        }
+    }
+
+    /// Notes and logs the answer. `bytes_out` are those of a body that is sent whole.
+    pub fn note_answer(
+        &mut self,
+        reply: Reply,
+        result: &Result<Outcome, ServiceError>,
+        status: StatusCode,
+        bytes_out: usize,
+    ) {
+        self.log(&reply, result, status);
+        let counted = &mut self.counted;
+        counted.status = status.as_u16();
+        counted.bytes_out = bytes_out as u64;
+        match result {
+            Ok(outcome) => {
+                let rows = Rows::of(outcome);
+                counted.plan = rows.plan;
+                (counted.rows_scanned, counted.rows_returned) = (rows.scanned as u64, rows.returned as u64);
+            }
+            Err(error) => {
+                counted.code = Some(error.code);
+                counted.throttled = is_throttled(error.code) && !self.is_cut_short;
+            }
+        }
+        let Some(record) = &mut self.record else { return };
+        record.client_request_id =
+            reply.client_request_id.and_then(|id| id.to_str().ok().map(Box::<str>::from));
+        record.request_id = reply.request_id.into_boxed_str();
+    }
+
+    /// Notes and logs the answer of another server.
+    pub fn note_forwarded(&mut self, reply: &Reply, response: &Forwarded) {
+        let id = response.headers().get("x-ms-request-id").and_then(|id| id.to_str().ok());
+        let (request_id, status) = (id.unwrap_or("-"), response.status().as_u16());
+        let (operation, resource) = (self.operation(), self.resource.as_deref().unwrap_or("-"));
+        tracing::debug!(request_id, operation, resource, status, "answered by another server");
+        let counted = &mut self.counted;
+        counted.status = status;
+        counted.bytes_out = response.body().len() as u64;
+        if !response.status().is_success() {
+            let code = response.headers().get("x-ms-error-code").and_then(|code| code.to_str().ok());
+            counted.code = ErrorCode::ALL.iter().find(|known| code == Some(known.as_str())).copied();
+            counted.throttled = counted.code.is_some_and(is_throttled);
+        }
+        let Some(record) = &mut self.record else { return };
+        record.request_id = request_id.into();
+        record.client_request_id =
+            reply.client_request_id.as_ref().and_then(|id| id.to_str().ok().map(Box::<str>::from));
+        if response.status().is_success() {
+            counted.rows_returned = match &record.target {
+                Target::Batch { operations, .. } => u64::from(*operations),
+                Target::Whole | Target::Entity { .. } | Target::Query(_) => 1,
+            };
+        }
+    }
+
+    /// Notes an answer that nothing else is known of.
+    pub fn note_status(&mut self, status: StatusCode) {
+        self.counted.status = status.as_u16();
+    }
+
+    /// Goes on while the answer is streamed.
+    pub fn into_stream(mut self, recorder: &Arc<Recorder>) -> StreamObservation {
+        let stream = Observation {
+            recorder: recorder.clone(),
+            begun: self.begun,
+            execution_begun: self.execution_begun,
+            is_cut_short: self.is_cut_short,
+            writes: self.writes,
+            resource: self.resource.take(),
+            counted: self.counted,
+            is_forwarded: self.is_forwarded,
+            record: self.record.take(),
+        };
+        // From here on this is the one that ends.
+        self.is_forwarded = true;
+        stream
+    }
+
+    fn operation(&self) -> &'static str {
+        self.counted.operation.unwrap_or("-")
+    }
+
+    fn log(&self, reply: &Reply, result: &Result<Outcome, ServiceError>, status: StatusCode) {
+        let (request_id, status) = (reply.request_id.as_str(), status.as_u16());
+        let operation = self.operation();
+        let resource = self.resource.as_deref().unwrap_or("-");
+        match result {
+            Ok(_) => tracing::debug!(request_id, operation, resource, status, "answered"),
+            Err(error) => {
+                let code = error.code.as_str();
+                match error.code {
+                    ErrorCode::InternalError | ErrorCode::OperationTimedOut | ErrorCode::ServerBusy
+                        if !self.is_cut_short =>
+                    {
+                        let cause =
+                            error.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
+                        tracing::error!(request_id, operation, resource, status, code, cause, "failed");
+                    }
+                    _ => tracing::info!(request_id, operation, resource, status, code, "refused"),
+                }
+            }
+        }
+    }
+}
+
+impl StreamObservation {
+    /// A piece of the answer is on its way.
+    pub fn note_piece(&mut self, bytes: usize) {
+        self.counted.bytes_out += bytes as u64;
+    }
+}
+
+impl<R: Deref<Target = Recorder>> Drop for Observation<R> {
+    fn drop(&mut self) {
+        if self.is_forwarded {
+            return;
+        }
+        self.counted.total = self.recorder.now().saturating_sub(self.begun);
+        self.recorder.end(&self.counted, self.resource.take(), self.record.take());
+    }
+}
+
+/// Whether load is the reason of a refusal.
+fn is_throttled(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::ServerBusy | ErrorCode::OperationTimedOut)
+}
+
+/// What of its resource a command asks for.
+fn target(command: &Command, form: &Form) -> Target {
+    let named = |name: &str| Target::Entity { partition: name.into(), row: Box::default(), properties: 0 };
+    match command {
+        Command::Account(_) => Target::Whole,
+        Command::Table(command) => table_target(command, form),
+        Command::Queue(QueueCommand::DeleteMessage(message)) => {
+            message.id.map_or(Target::Whole, |id| named(&id.to_string()))
+        }
+        Command::Queue(QueueCommand::UpdateMessage(update)) => {
+            update.message.id.map_or(Target::Whole, |id| named(&id.to_string()))
+        }
+        Command::Queue(_) => Target::Whole,
+        Command::Blob(command) => command.blob().map_or(Target::Whole, |blob| named(blob.name.as_str())),
+    }
+}
+
+fn table_target(command: &TableCommand, form: &Form) -> Target {
+    let count = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+    match command {
+        TableCommand::GetEntity(get) => Target::Entity {
+            partition: get.key.partition.as_str().into(),
+            row: get.key.row.as_str().into(),
+            properties: 0,
+        },
+        TableCommand::WriteEntity(_, write) => {
+            let properties = match &write.change {
+                EntityChange::Insert(properties)
+                | EntityChange::InsertOrReplace(properties)
+                | EntityChange::InsertOrMerge(properties)
+                | EntityChange::Update(properties, _)
+                | EntityChange::Merge(properties, _) => properties.len(),
+                EntityChange::Delete(_) => 0,
+            };
+            Target::Entity {
+                partition: write.key.partition.as_str().into(),
+                row: write.key.row.as_str().into(),
+                properties: count(properties),
+            }
+        }
+        TableCommand::TransactEntities(transaction) => Target::Batch {
+            partition: transaction
+                .writes
+                .first()
+                .map(|write| write.key.partition.as_str())
+                .unwrap_or("")
+                .into(),
+            operations: count(transaction.writes.len()),
+        },
+        TableCommand::QueryEntities(query) => Target::Query(Arc::new(QueryTarget {
+            filter: query.filter.clone(),
+            select: form.select.names.iter().flatten().map(|name| name.as_str().into()).collect(),
+            top: query.top.map(|top| u32::try_from(top).unwrap_or(u32::MAX)),
+            is_continuation: query.from.is_some(),
+        })),
+        TableCommand::QueryTables(_)
+        | TableCommand::GetTable(_)
+        | TableCommand::CreateTable(_)
+        | TableCommand::DeleteTable(_)
+        | TableCommand::GetTableAcl(_)
+        | TableCommand::SetTableAcl(..)
+        | TableCommand::ProbeTable(..) => Target::Whole,
+    }
+}
+
+/// How many rows were read and answered with, or written.
+struct Rows {
+    scanned: usize,
+    returned: usize,
+    plan: Option<PlanReport>,
+}
+
+impl Rows {
+    fn of(outcome: &Outcome) -> Self {
+        let written = |count| Self { scanned: 0, returned: count, plan: None };
+        let read = |count| Self { scanned: count, returned: count, plan: None };
+        match outcome {
+            Outcome::Account(_) => written(0),
+            Outcome::Table(TableOutcome::EntitiesQueried(EntityPage { plan, .. })) => {
+                Self { scanned: plan.scanned, returned: plan.returned, plan: Some(*plan) }
+            }
+            Outcome::Table(TableOutcome::EntityFetched(_)) => {
+                let plan = PlanReport { kind: PlanKind::Point, ranges: 1, scanned: 1, returned: 1 };
+                Self { plan: Some(plan), ..read(1) }
+            }
+            Outcome::Table(TableOutcome::EntityWritten(_)) => written(1),
+            Outcome::Table(TableOutcome::EntitiesTransacted(all)) => written(all.len()),
+            Outcome::Table(TableOutcome::TablesQueried(page)) => read(page.tables.len()),
+            Outcome::Table(_) => written(0),
+            Outcome::Queue(QueueOutcome::QueuesListed(page)) => read(page.queues.len()),
+            Outcome::Queue(QueueOutcome::MessagesGot(got)) => read(got.len()),
+            Outcome::Queue(QueueOutcome::MessagesPeeked(peeked)) => read(peeked.len()),
+            Outcome::Queue(
+                QueueOutcome::MessagePut(..) | QueueOutcome::MessageUpdated(_) | QueueOutcome::MessageDeleted,
+            ) => written(1),
+            Outcome::Queue(_) => written(0),
+            Outcome::Blob(outcome) => match outcome.as_ref() {
+                BlobOutcome::ContainersListed(page) => read(page.containers.len()),
+                BlobOutcome::BlobsFound(page) => read(page.blobs.len()),
+                BlobOutcome::BlobsListed(page) => read(page.entries.len()),
+                BlobOutcome::BlobGot(_) => read(1),
+                _ => written(0),
+            },
+        }
+    }
+}
+
+/// A cause with all that is underneath it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

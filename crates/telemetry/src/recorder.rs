@@ -1,0 +1,351 @@
+//! The hand-over of records from requests to whoever wants them.
+//!
+//! A request never waits here. It asks whether it is recorded, and if so leaves its record in a bounded queue; a
+//! thread takes them out in batches and shows each batch to every sink. At more requests than [`RECORDS_PER_SECOND`]
+//! only one in `k` is recorded, and its weight says so; `k` follows the rate. A record that finds the queue full is
+//! dropped and counted.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
+
+use crossbeam_queue::ArrayQueue;
+use tavola_model::{Clock, StorageService};
+
+use crate::counts::{Counted, RequestCounts};
+use crate::record::{AccessRecord, RecordSink};
+
+/// Records a second up to which every request is recorded.
+pub const RECORDS_PER_SECOND: u32 = 2_000;
+/// Records that wait at most. The highest rate of an interval fits, so that a burst out of the blue is not lost.
+const WAITING_MAX: usize = 8_192;
+/// How often waiting records are taken out while there are some.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is looked for records while there are none; the first one ends the wait.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+/// At most one in so many is recorded.
+const ONE_IN_MAX: u32 = 1 << 16;
+
+/// Counts requests, takes records of them and hands those to sinks.
+pub struct Recorder {
+    counts: RequestCounts,
+    sinks: Vec<Arc<dyn RecordSink>>,
+    clock: Arc<dyn Clock>,
+    waiting: ArrayQueue<Box<AccessRecord>>,
+    /// Requests that asked whether they are recorded.
+    asked: AtomicU64,
+    /// One request in this many, a power of two, is recorded.
+    one_in: AtomicU32,
+    /// Requests that records stood for which found no room.
+    dropped: AtomicU64,
+    is_idle: AtomicBool,
+    is_closing: AtomicBool,
+    thread: OnceLock<Thread>,
+    running: Mutex<Option<JoinHandle<()>>>,
+    hand_over: Mutex<HandOver>,
+}
+
+/// What the one who hands over keeps from one time to the next.
+struct HandOver {
+    batch: Vec<AccessRecord>,
+    at: Duration,
+    asked: u64,
+    dropped: u64,
+}
+
+impl Recorder {
+    /// A recorder for these sinks, with its thread. Without sinks nothing is recorded.
+    pub fn start(sinks: Vec<Arc<dyn RecordSink>>, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
+        let recorder = Arc::new(Self::without_thread(sinks, clock));
+        if !recorder.sinks.is_empty() {
+            let run = recorder.clone();
+            let running = std::thread::Builder::new().name("records".into()).spawn(move || run.run())?;
+            let _ = recorder.thread.set(running.thread().clone());
+            *recorder.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        }
+        Ok(recorder)
+    }
+
+    /// A recorder whose records are handed over only by [`Recorder::flush`].
+    pub fn without_thread(sinks: Vec<Arc<dyn RecordSink>>, clock: Arc<dyn Clock>) -> Self {
+        let hand_over = HandOver { batch: Vec::new(), at: clock.monotonic(), asked: 0, dropped: 0 };
+        Self {
+            counts: RequestCounts::default(),
+            waiting: ArrayQueue::new(if sinks.is_empty() { 1 } else { WAITING_MAX }),
+            sinks,
+            clock,
+            asked: AtomicU64::new(0),
+            one_in: AtomicU32::new(1),
+            dropped: AtomicU64::new(0),
+            is_idle: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            thread: OnceLock::new(),
+            running: Mutex::default(),
+            hand_over: Mutex::new(hand_over),
+        }
+    }
+
+    /// The time on the clock that requests are measured by.
+    pub fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// What was counted of all requests.
+    pub fn counts(&self) -> &RequestCounts {
+        &self.counts
+    }
+
+    /// A request begins. Whether it is recorded, and if so for how many it stands.
+    pub fn begin(&self, service: StorageService) -> Option<u32> {
+        self.counts.begin(service);
+        self.sample()
+    }
+
+    /// It has ended: it is counted, and its record, if it has one, is completed and taken.
+    pub fn end(&self, counted: &Counted, resource: Option<Box<str>>, record: Option<Box<AccessRecord>>) {
+        self.counts.end(counted);
+        let Some(mut record) = record else { return };
+        record.operation = counted.operation;
+        record.resource = resource;
+        record.plan = counted.plan;
+        record.rows_scanned = counted.rows_scanned;
+        record.rows_returned = counted.rows_returned;
+        record.bytes_in = counted.bytes_in;
+        record.bytes_out = counted.bytes_out;
+        record.durations.total = counted.total;
+        record.status = counted.status;
+        record.code = counted.code;
+        record.throttled = counted.throttled;
+        self.push(record);
+    }
+
+    /// Whether the next request is recorded, and if so for how many it stands.
+    fn sample(&self) -> Option<u32> {
+        if self.sinks.is_empty() {
+            return None;
+        }
+        let one_in = self.one_in.load(Ordering::Relaxed);
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        // Not simply every k-th: requests that alternate would then be seen from one side only.
+        (one_in == 1 || scatter(asked) & (one_in - 1) == 0).then_some(one_in)
+    }
+
+    /// Takes a record, unless there is no room.
+    fn push(&self, record: Box<AccessRecord>) {
+        if let Err(refused) = self.waiting.push(record) {
+            self.dropped.fetch_add(u64::from(refused.weight), Ordering::Relaxed);
+        }
+        let wake = self.is_idle.load(Ordering::Relaxed) || self.waiting.len() == WAITING_MAX / 2;
+        if wake && let Some(thread) = self.thread.get() {
+            self.is_idle.store(false, Ordering::Relaxed);
+            thread.unpark();
+        }
+    }
+
+    /// Requests that stay unrecorded because records came faster than the sinks took them. Those that were left out
+    /// on purpose, and are in the weight of others, are not among them.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// One request in this many is recorded now.
+    pub fn one_in(&self) -> u32 {
+        self.one_in.load(Ordering::Relaxed)
+    }
+
+    /// Hands all waiting records over now.
+    pub fn flush(&self) {
+        self.hand_over();
+    }
+
+    /// Hands the last records over and ends the thread.
+    pub fn close(&self) {
+        self.is_closing.store(true, Ordering::Release);
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            running.thread().unpark();
+            if running.join().is_err() {
+                tracing::error!("a sink of access records has panicked");
+            }
+        }
+        self.hand_over();
+    }
+
+    fn run(&self) {
+        while !self.is_closing.load(Ordering::Acquire) {
+            let was_idle = self.hand_over() == 0;
+            // A request that comes just now may miss this, and then its record waits for the longer time.
+            self.is_idle.store(was_idle, Ordering::Relaxed);
+            std::thread::park_timeout(if was_idle { IDLE_INTERVAL } else { INTERVAL });
+        }
+    }
+
+    /// Shows waiting records to all sinks, and says how many there were.
+    fn hand_over(&self) -> usize {
+        let mut hand_over = self.hand_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let HandOver { batch, at, asked, dropped } = &mut *hand_over;
+        batch.clear();
+        // What comes meanwhile is for the next time, so that this ends.
+        for _ in 0..self.waiting.len() {
+            let Some(record) = self.waiting.pop() else { break };
+            batch.push(*record);
+        }
+        if !batch.is_empty() {
+            for sink in &self.sinks {
+                sink.observe(batch);
+            }
+        }
+        let handed_over = batch.len();
+        // Keys and filters of the last batch are not held until the next one.
+        batch.clear();
+        let (now, asked_now, dropped_now) =
+            (self.clock.monotonic(), self.asked.load(Ordering::Relaxed), self.dropped());
+        let elapsed = now.saturating_sub(*at);
+        if elapsed >= INTERVAL / 2 {
+            let one_in = match dropped_now > *dropped {
+                true => self.one_in().saturating_mul(2).min(ONE_IN_MAX),
+                false => one_in(asked_now - *asked, elapsed),
+            };
+            self.one_in.store(one_in, Ordering::Relaxed);
+            (*at, *asked, *dropped) = (now, asked_now, dropped_now);
+        }
+        handed_over
+    }
+}
+
+/// One request in how many is recorded, if so many came in this time: the least power of two that keeps the rate.
+fn one_in(requests: u64, elapsed: Duration) -> u32 {
+    let allowed = u128::from(RECORDS_PER_SECOND) * elapsed.as_nanos() / 1_000_000_000;
+    let one_in = u128::from(requests).div_ceil(allowed.max(1)).max(1).next_power_of_two();
+    u32::try_from(one_in).unwrap_or(ONE_IN_MAX).min(ONE_IN_MAX)
+}
+
+/// A number whose low bits depend on all bits of the given one (the finalizer of SplitMix64).
+fn scatter(count: u64) -> u32 {
+    let value = (count ^ (count >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    u32::try_from(value >> 32).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tavola_model::DateTime;
+
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<(u32, u16)>>);
+
+    impl RecordSink for Kept {
+        fn observe(&self, records: &[AccessRecord]) {
+            let kept = records.iter().map(|record| (record.weight, record.status));
+            self.0.lock().unwrap().extend(kept);
+        }
+    }
+
+    /// A clock that a test moves.
+    #[derive(Default)]
+    struct Held(AtomicU64);
+
+    impl Held {
+        fn pass(&self, time: Duration) {
+            self.0.fetch_add(u64::try_from(time.as_nanos()).unwrap() / 100, Ordering::Relaxed);
+        }
+    }
+
+    impl Clock for Held {
+        fn now(&self) -> DateTime {
+            DateTime::from_unix_ticks(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    fn record(weight: u32, status: u16) -> Box<AccessRecord> {
+        let record = AccessRecord::new(DateTime::from_unix_ticks(0), StorageService::Table);
+        Box::new(AccessRecord { weight, status, ..record })
+    }
+
+    fn recorder() -> (Recorder, Arc<Kept>, Arc<Held>) {
+        let (kept, clock) = (Arc::new(Kept::default()), Arc::new(Held::default()));
+        (Recorder::without_thread(vec![kept.clone()], clock.clone()), kept, clock)
+    }
+
+    #[test]
+    fn at_a_low_rate_every_request_is_recorded_in_order() {
+        let (recorder, kept, clock) = recorder();
+        for second in 0..3 {
+            for number in 0..RECORDS_PER_SECOND {
+                let weight = recorder.sample().unwrap();
+                recorder.push(record(weight, u16::try_from(number % 100 + second).unwrap()));
+            }
+            clock.pass(Duration::from_secs(1));
+            recorder.flush();
+        }
+        let kept = kept.0.lock().unwrap();
+        assert_eq!(kept.len(), 6000);
+        assert!(kept.iter().all(|(weight, _)| *weight == 1));
+        assert_eq!(kept[..3], [(1, 0), (1, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn under_load_the_weights_of_some_stand_for_all() {
+        let (recorder, kept, clock) = recorder();
+        let mut asked = 0;
+        for _ in 0..50 {
+            for _ in 0..5_000 {
+                asked += 1;
+                if let Some(weight) = recorder.sample() {
+                    // Requests that alternate are both seen.
+                    recorder.push(record(weight, asked % 2));
+                }
+                asked %= 2;
+            }
+            clock.pass(Duration::from_millis(100));
+            recorder.flush();
+        }
+        assert_eq!((recorder.one_in(), recorder.dropped()), (32, 0), "50,000 a second, 2,000 of them");
+        let kept = kept.0.lock().unwrap();
+        let first_interval = 5_000;
+        assert!(kept.len() < first_interval + 50 * 250, "{}", kept.len());
+        let sum: u32 = kept.iter().map(|(weight, _)| weight).sum();
+        assert!((240_000..260_000).contains(&sum), "{sum} of 250,000");
+        let odd: u32 = kept.iter().filter(|(_, status)| *status == 1).map(|(weight, _)| weight).sum();
+        assert!((115_000..135_000).contains(&odd), "{odd} of 125,000");
+    }
+
+    #[test]
+    fn records_without_room_are_counted_and_fewer_are_taken() {
+        let (recorder, kept, clock) = recorder();
+        for _ in 0..WAITING_MAX + 10 {
+            recorder.push(record(3, 200));
+        }
+        clock.pass(Duration::from_secs(1));
+        recorder.flush();
+        assert_eq!((kept.0.lock().unwrap().len(), recorder.dropped()), (WAITING_MAX, 30));
+        assert_eq!(recorder.one_in(), 2);
+        clock.pass(Duration::from_secs(1));
+        recorder.flush();
+        assert_eq!(recorder.one_in(), 1, "nothing was dropped since");
+    }
+
+    #[test]
+    fn the_thread_hands_over_what_comes_and_the_rest_when_it_ends() {
+        let kept = Arc::new(Kept::default());
+        let recorder = Recorder::start(vec![kept.clone()], Arc::new(Held::default())).unwrap();
+        for _ in 0..100 {
+            recorder.push(record(1, 200));
+        }
+        while kept.0.lock().unwrap().len() < 100 {
+            std::thread::yield_now();
+        }
+        recorder.push(record(1, 404));
+        recorder.close();
+        assert_eq!(kept.0.lock().unwrap().last(), Some(&(1, 404)));
+    }
+
+    #[test]
+    fn without_sinks_nobody_is_asked_to_make_a_record() {
+        let recorder = Recorder::start(Vec::new(), Arc::new(Held::default())).unwrap();
+        assert_eq!(recorder.sample(), None);
+        recorder.close();
+    }
+}
