@@ -4,6 +4,7 @@
 //! `docs/design-guide-in-code.md` goes through all of them.
 
 pub mod denormal;
+mod growth;
 pub mod join;
 pub mod large;
 pub mod list_index;

@@ -126,7 +126,8 @@ impl<const N: usize> Spread<N> {
         Ok(Self { table, old: count_of(&setting, OLD_BUCKETS) })
     }
 
-    /// Ends a growth: no entity is left in an old bucket, says the caller. Two requests.
+    /// Ends a growth: no entity is left in an old bucket, because [`move_grown`](Self::move_grown) moved them or because
+    /// there were none. Two requests.
     ///
     /// ```no_run
     /// # async fn example(mut events: tavola_client::patterns::spread::Spread<32>) -> tavola_client::Result<()> {
@@ -279,8 +280,12 @@ impl<const N: usize> Spread<N> {
         }
     }
 
+    pub(super) fn table(&self) -> &TableClient {
+        &self.table
+    }
+
     /// Where the entity was before the table grew, if that is another place.
-    fn old_place(&self, key: &EntityKey) -> Option<EntityKey> {
+    pub(super) fn old_place(&self, key: &EntityKey) -> Option<EntityKey> {
         let old = place(key, self.old?);
         (old != place(key, N)).then_some(old)
     }
@@ -459,11 +464,11 @@ fn unspread<R>(stored: Stored<Bucketed<R>>) -> Stored<R> {
     stored.map(|Bucketed(value)| value).with_key(key)
 }
 
-fn own_partition(partition: &str) -> &str {
+pub(super) fn own_partition(partition: &str) -> &str {
     partition.rsplit_once('~').map_or(partition, |(own, _)| own)
 }
 
-fn place(key: &EntityKey, buckets: usize) -> EntityKey {
+pub(super) fn place(key: &EntityKey, buckets: usize) -> EntityKey {
     let bucket = usize::try_from(xxh3_64(key.row.as_bytes()) % buckets as u64).expect("less than 256");
     EntityKey { partition: bucket_partition(&key.partition, bucket), row: key.row.clone() }
 }

@@ -1,0 +1,95 @@
+//! Eventually consistent transactions, from the call to the end of their steps.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tavola_client::eventual::{Attempt, EventualTransaction, MoveEntity, Worker, WorkerSettings};
+use tavola_client::{DynamicEntity, Result, TableClient};
+
+use super::{Case, Place, keys, well};
+
+/// Writes a line in each of two ledgers, once, however often it runs.
+#[derive(Serialize, Deserialize)]
+struct Pay {
+    amount: i64,
+}
+
+impl EventualTransaction for Pay {
+    const KIND: &'static str = "pay";
+    type Context = TableClient;
+    fn run<'a>(&'a self, table: &'a TableClient, attempt: &'a Attempt<'a>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            for (ledger, amount) in [("from", -self.amount), ("to", self.amount)] {
+                // A line of its own for every run, so that a second one would be seen.
+                let line =
+                    DynamicEntity::new((ledger, format!("line-{}", attempt.count()))).with("Amount", amount);
+                table.insert_once(&line, attempt).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+pub struct Transfer;
+
+fn worker(place: &Place) -> Worker {
+    let worker = Worker::new(place.intents(), WorkerSettings::default());
+    worker.with::<Pay>(Arc::new(place.table())).with::<MoveEntity>(Arc::new(place.account.clone()))
+}
+
+impl Case for Transfer {
+    const HAS_INTENTS: bool = true;
+
+    async fn prepare(&self, place: &Place) {
+        place.table().create().await.unwrap();
+        place.intents().create().await.unwrap();
+    }
+
+    async fn call(&self, place: &Place) -> Result<()> {
+        place.intents().submit(&Pay { amount: 5 }).await?;
+        well(worker(place).drain().await?)
+    }
+
+    async fn settle(&self, place: &Place) -> Result<()> {
+        well(worker(place).drain().await?)
+    }
+
+    async fn verify(&self, place: &Place, told: bool) {
+        let keys = keys(&place.table()).await;
+        let lines = |ledger: &str| {
+            keys.iter().filter(|key| key.partition == ledger && key.row.starts_with("line-")).count()
+        };
+        let both = (lines("from"), lines("to"));
+        assert!(both == (1, 1) || !told && both == (0, 0), "{} {keys:?}", place.name);
+    }
+}
+
+pub struct Move;
+
+const KEY: (&str, &str) = ("Sales", "empid_000212");
+
+impl Case for Move {
+    const HAS_INTENTS: bool = true;
+
+    async fn prepare(&self, place: &Place) {
+        place.table().create().await.unwrap();
+        place.table_of("archive").create().await.unwrap();
+        place.intents().create().await.unwrap();
+        place.table().insert(&DynamicEntity::new(KEY).with("A", 1), None).await.unwrap();
+    }
+
+    async fn call(&self, place: &Place) -> Result<()> {
+        place.intents().move_entity(&place.table(), KEY, &place.table_of("archive")).await?;
+        well(worker(place).drain().await?)
+    }
+
+    async fn settle(&self, place: &Place) -> Result<()> {
+        well(worker(place).drain().await?)
+    }
+
+    async fn verify(&self, place: &Place, told: bool) {
+        let there = (keys(&place.table()).await.len(), keys(&place.table_of("archive")).await.len());
+        assert!(there == (0, 1) || !told && there == (1, 0), "{} {there:?}", place.name);
+    }
+}
