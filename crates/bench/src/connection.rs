@@ -67,8 +67,11 @@ impl Connection {
         if answer.status != 202 {
             return (200..300).contains(&answer.status);
         }
-        // A batch that failed answers with the one operation that did.
+        // A batch that failed answers with the one operation that did; a deleted blob with nothing.
         let body = self.bytes(answer.body.clone());
+        if body.is_empty() {
+            return true;
+        }
         let inner = body.windows(INNER.len()).position(|window| window == INNER);
         inner.is_some_and(|offset| body.get(offset + INNER.len()) == Some(&b'2'))
     }

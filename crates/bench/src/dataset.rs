@@ -70,7 +70,8 @@ impl Entities {
         Ok(properties.finish().as_bytes().clone())
     }
 
-    fn text(&self, seed: u64, index: usize) -> &str {
+    /// One of the texts of an entity.
+    pub fn text(&self, seed: u64, index: usize) -> &str {
         let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let offset = usize::try_from(mixed).unwrap_or(0) + index * 7919;
         let offset = offset % (POOL_BYTES - TEXT_BYTES);

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use hdrhistogram::Histogram;
-use tavola_engine::{Change, Decision, Engine, ScanRange, SpaceId};
-use tavola_engine_local::{LocalEngine, LocalSettings};
+use tavola_engine::{
+    BytesSource, Change, ContentSize, ContentStore, Decision, Engine, Owner, ScanRange, SpaceId,
+};
+use tavola_engine_local::{LocalContents, LocalEngine, LocalSettings};
 use tavola_model::Properties;
 use tavola_system::SystemClock;
 use tokio::runtime::Runtime;
@@ -94,6 +97,29 @@ impl EngineFloor {
         Ok(Measured { requests: latency.len(), elapsed, latency, cpu })
     }
 
+    /// Durable puts of contents by 64 tasks, without a row that names them.
+    pub fn put_contents(&self, body: &Bytes, period: Duration) -> Result<Measured, AnyError> {
+        let process_id = std::process::id();
+        let cpu_before = cpu_time(process_id);
+        let started = Instant::now();
+        let deadline = started + period;
+        let latency = self.runtime.block_on(async {
+            let mut tasks = tokio::task::JoinSet::new();
+            for writer in 0..WRITERS {
+                let (contents, body) = (self.engine.contents(), body.clone());
+                tasks.spawn(put_contents_until(contents, writer, body, deadline));
+            }
+            let mut total = latencies();
+            while let Some(joined) = tasks.join_next().await {
+                total.add(joined??)?;
+            }
+            Ok::<_, AnyError>(total)
+        })?;
+        let elapsed = started.elapsed();
+        let cpu = cpu_time(process_id).saturating_sub(cpu_before);
+        Ok(Measured { requests: latency.len(), elapsed, latency, cpu })
+    }
+
     /// Reads ranges of this many rows and writes each as JSON text, on one task.
     pub fn scan_to_json(&self, range_rows: u64, period: Duration) -> Result<Measured, AnyError> {
         let process_id = std::process::id();
@@ -116,6 +142,23 @@ impl EngineFloor {
         let cpu = cpu_time(process_id).saturating_sub(cpu_before);
         Ok(Measured { requests: latency.len(), elapsed, latency, cpu })
     }
+}
+
+async fn put_contents_until(
+    contents: Arc<LocalContents>,
+    writer: u64,
+    body: Bytes,
+    deadline: Instant,
+) -> Result<Histogram<u64>, AnyError> {
+    let owner = Owner { space: SPACE, partition: writer.to_be_bytes().to_vec() };
+    let size = ContentSize::Exactly(body.len() as u64);
+    let mut latency = latencies();
+    while Instant::now() < deadline {
+        let begun = Instant::now();
+        contents.put(&owner, size, &mut BytesSource::new([body.clone()])).await?;
+        latency.saturating_record(u64::try_from(begun.elapsed().as_micros())?);
+    }
+    Ok(latency)
 }
 
 async fn scan_range(

@@ -55,7 +55,7 @@ fn count_run(work: Work, requests_max: u64) -> Result<u64, AnyError> {
 }
 
 /// The sum over all threads that callgrind leaves at the end of its file.
-fn total(path: &Path) -> Result<u64, AnyError> {
+pub fn total(path: &Path) -> Result<u64, AnyError> {
     let text = std::fs::read_to_string(path)?;
     let line = text.lines().rev().find_map(|line| line.strip_prefix("totals: "));
     Ok(line.ok_or("callgrind left no total")?.trim().parse()?)

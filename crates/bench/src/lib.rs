@@ -5,7 +5,9 @@
 //! two or more, and every contestant has the others, so each gets the same share in every round.
 //!
 //! Read in this order: `cores` and `process` start contestants; `endpoint`, `dataset` and `work` make requests;
-//! `connection` and `load` send them; `compare` takes turns; `suite` lists what is compared with which target.
+//! `connection` and `load` send them; `compare` takes turns; `suite` lists what is compared with which target, and
+//! `blobs` does so for the Blob service, whose large bodies `transfer` moves, and `client_lines` for the client
+//! library.
 
 mod cores;
 mod process;
@@ -30,10 +32,23 @@ mod report;
 mod suite;
 mod suite_lines;
 
+mod blob_limits;
+mod blob_lines;
+mod blob_requests;
+mod blob_small;
+mod blobs;
+mod nginx;
+mod transfer;
+
+mod client_calls;
+mod client_lines;
+
 mod growth;
 mod instructions;
 mod single;
 
+pub use blobs::blobs;
+pub use client_lines::{ClientCallOptions, client, client_calls};
 pub use floor::{FloorOptions, floor};
 pub use growth::{GrowthOptions, growth};
 pub use instructions::instructions;

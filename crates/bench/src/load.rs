@@ -152,7 +152,7 @@ async fn run_thread(
 /// Keeps the generator looking for answers instead of sleeping until one comes. Whoever sends to a sleeping thread
 /// pays for waking it, and only a server slower than its client finds it asleep: that would be a tax on the slower
 /// ones that no client on another machine takes. It also makes the generator's share of the machine the same in each run.
-async fn stay_awake() {
+pub async fn stay_awake() {
     loop {
         tokio::task::yield_now().await;
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tavola_bench::{
-    AnyError, Extent, FloorOptions, GrowthOptions, SingleOptions, compare, floor, growth, instructions,
-    single,
+    AnyError, ClientCallOptions, Extent, FloorOptions, GrowthOptions, SingleOptions, blobs, client,
+    client_calls, compare, floor, growth, instructions, single,
 };
 
 #[global_allocator]
@@ -24,10 +24,17 @@ fn main() -> ExitCode {
 
 fn run(matches: &ArgMatches) -> Result<(), AnyError> {
     match matches.subcommand() {
-        Some(("compare", inner)) => {
-            let extent = if inner.get_flag("quick") { Extent::Quick } else { Extent::Full };
-            compare(extent, &text(inner, "only"))
-        }
+        Some(("compare", inner)) => compare(extent(inner), &text(inner, "only")),
+        Some(("blobs", inner)) => blobs(extent(inner), &text(inner, "only")),
+        Some(("client", inner)) => client(extent(inner), &text(inner, "only")),
+        Some(("client-calls", inner)) => client_calls(&ClientCallOptions {
+            host: text(inner, "host"),
+            kind: text(inner, "kind"),
+            stack: text(inner, "stack"),
+            rows: number(inner, "rows"),
+            first: number(inner, "first"),
+            count: number(inner, "count"),
+        }),
         Some(("growth", inner)) => {
             let mut rows = Vec::new();
             for part in text(inner, "rows").split(',') {
@@ -56,6 +63,10 @@ fn run(matches: &ArgMatches) -> Result<(), AnyError> {
     }
 }
 
+fn extent(matches: &ArgMatches) -> Extent {
+    if matches.get_flag("quick") { Extent::Quick } else { Extent::Full }
+}
+
 fn text(matches: &ArgMatches, name: &str) -> String {
     matches.get_one::<String>(name).cloned().unwrap_or_default()
 }
@@ -78,6 +89,24 @@ fn command() -> Command {
                 .about("Everything side by side, with targets")
                 .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("about two minutes"))
                 .arg(option("only", "", "only the lines whose name contains this")),
+        )
+        .subcommand(
+            Command::new("blobs")
+                .about("Blobs beside nginx, dd, tables and Azurite; memory; uploads beside inserts")
+                .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("about two minutes"))
+                .arg(option("only", "", "only the lines whose name contains this")),
+        )
+        .subcommand(
+            Command::new("client")
+                .about("The client library beside bare hyper, the generator's batches and bare scans")
+                .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("about a minute"))
+                .arg(option("only", "", "only the lines whose name contains this")),
+        )
+        .subcommand(
+            Command::new("client-calls")
+                .hide(true)
+                .args(["host", "kind", "stack"].map(|name| Arg::new(name).long(name).required(true)))
+                .args(["rows", "first", "count"].map(|name| count(name, "1", "how many"))),
         )
         .subcommand(
             Command::new("growth")

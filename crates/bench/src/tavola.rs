@@ -24,6 +24,8 @@ pub struct Tavola {
     pub endpoint: Endpoint,
     /// `host:port` of its queues.
     pub queue_host: String,
+    /// `host:port` of its blobs.
+    pub blob_host: String,
     /// From its start to its first answer.
     pub start_time: Duration,
 }
@@ -53,20 +55,26 @@ impl Tavola {
         command.arg("--data").arg(data).arg("--ready-file").arg(&ready_file);
         let started = Instant::now();
         let mut process = Process::spawn(command, &cores.contestant, &data.with_extension("log"))?;
-        let (table_url, queue_url) = process.wait_until(|| {
+        let (table_url, queue_url, blob_url) = process.wait_until(|| {
             let text = std::fs::read_to_string(&ready_file).ok()?;
             let ready: serde_json::Value = serde_json::from_str(&text).ok()?;
             let url = |service: &str| ready.get(service)?.as_str().map(str::to_owned);
-            Some((url("table")?, url("queue")?))
+            Some((url("table")?, url("queue")?, url("blob")?))
         })?;
         let (endpoint, queue_host) = (Endpoint::parse(&table_url)?, Endpoint::parse(&queue_url)?.host);
+        let blob_host = Endpoint::parse(&blob_url)?.host;
         send(cores, &endpoint, &endpoint.request(&http::Method::GET, "/Tables?$top=1")?)?;
-        Ok(Self { process, endpoint, queue_host, start_time: started.elapsed() })
+        Ok(Self { process, endpoint, queue_host, blob_host, start_time: started.elapsed() })
     }
 
     /// Where to send, and whose time to count.
     pub fn target(&self) -> Target {
         Target { host: self.endpoint.host.clone(), process_id: self.process.id() }
+    }
+
+    /// The same for its blobs.
+    pub fn blob_target(&self) -> Target {
+        Target { host: self.blob_host.clone(), process_id: self.process.id() }
     }
 
     /// Asks it to end and waits.

@@ -222,6 +222,8 @@ pub enum Source {
     Any(Arc<Vec<Vec<u8>>>),
     /// Each of these once.
     Each { requests: Arc<Vec<Vec<u8>>>, next: Arc<AtomicU64> },
+    /// Requests that differ in a number of twelve digits, up to the last one.
+    Numbered { before: Arc<[u8]>, after: Arc<[u8]>, next: Arc<AtomicU64>, end: u64 },
     /// Inserts of new entities.
     Insert { head: Arc<str>, spread: Spread, fresh: Arc<AtomicU64>, entities: Entities },
     /// Batches of new entities: batch `n` begins at row `n * spacing`.
@@ -242,6 +244,15 @@ impl Source {
                 let index = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX);
                 let Some(found) = requests.get(index) else { return ControlFlow::Break(()) };
                 request.extend_from_slice(found);
+            }
+            Source::Numbered { before, after, next, end } => {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= *end {
+                    return ControlFlow::Break(());
+                }
+                request.extend_from_slice(before);
+                request.extend_from_slice(format!("{number:012}").as_bytes());
+                request.extend_from_slice(after);
             }
             Source::Insert { head, spread, fresh, entities } => {
                 let number = fresh.fetch_add(1, Ordering::Relaxed);

@@ -23,6 +23,8 @@ pub enum AzuriteService {
     Table,
     /// Queues.
     Queue,
+    /// Blobs.
+    Blob,
 }
 
 impl AzuriteService {
@@ -30,6 +32,7 @@ impl AzuriteService {
         match self {
             Self::Table => "table",
             Self::Queue => "queue",
+            Self::Blob => "blob",
         }
     }
 }

@@ -1,0 +1,204 @@
+//! The lines of small blobs beside table entities and the store alone, and of listings by the size of the container.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::AnyError;
+use crate::blob_lines::{AZURITE, TAVOLA};
+use crate::blob_requests::Container;
+use crate::blobs::BlobStage;
+use crate::compare::{Contestant, Range, take_turns};
+use crate::engine::EngineFloor;
+use crate::load::{Load, run};
+use crate::report::Bound;
+use crate::tavola::{fill, send};
+use crate::work::{Source, Table, Work};
+
+const TABLE: &str = "table";
+const STORE: &str = "store";
+const CONNECTIONS: usize = 64;
+const LIST_CONNECTIONS: usize = 4;
+const KIB: usize = 1024;
+/// Rows of the table and blobs of the container that are read.
+const READ_ROWS: u64 = 10_000;
+/// As many as the emulator takes in a few seconds.
+const AZURITE_READ_BLOBS: u64 = 1_000;
+const PAGE_BLOBS: u64 = 5_000;
+const SMALL_LIST_BLOBS: u64 = 10_000;
+const LISTED_BYTES: usize = 16;
+const FILL_TIME_MAX: Duration = Duration::from_secs(1200);
+
+impl BlobStage {
+    /// Runs the lines whose name contains `only`.
+    pub fn run_small_lines(&mut self, only: &str) -> Result<(), AnyError> {
+        for (line, bytes) in [("blob put 1 KiB", KIB), ("blob put 64 KiB", 64 * KIB)] {
+            if line.contains(only) {
+                self.run_small_puts(line, bytes)?;
+            }
+        }
+        if "blob get 1 KiB".contains(only) {
+            self.run_small_gets("blob get 1 KiB")?;
+        }
+        Ok(())
+    }
+
+    fn run_small_puts(&mut self, line: &str, bytes: usize) -> Result<(), AnyError> {
+        let stage = &*self;
+        let load = Load::closed(CONNECTIONS, stage.plan.period);
+        let name = format!("put{bytes}");
+        let body = &stage.payload[..bytes];
+        // Blobs of a few kilobytes are in their rows, so the store of contents says nothing of them.
+        let engine = match bytes {
+            KIB => None,
+            _ => Some(EngineFloor::open(&stage.cores, stage.folder.path(), 0)?),
+        };
+        let mut contestants = Vec::new();
+        let azurite = stage.azurite.as_ref().filter(|_| bytes == KIB);
+        for (who, target) in
+            [(TAVOLA, Some(stage.tavola.blob_target())), (AZURITE, azurite.map(|one| one.target()))]
+        {
+            let Some(target) = target else { continue };
+            let container = stage.container(target, &name)?;
+            let source = container.puts(Arc::default(), u64::MAX, body);
+            let process_id = Some(container.target.process_id);
+            let round = Box::new(move || run(&stage.cores, &container.target, load, &source));
+            contestants.push(Contestant { name: who, process_id, round });
+        }
+        if bytes == KIB {
+            let table = Table::new(&stage.tavola.endpoint, "BlobPeer", 0);
+            fill(&stage.cores, &stage.tavola.target(), &table)?;
+            let source = table.source(Work::InsertMany)?;
+            let target = stage.tavola.target();
+            let process_id = Some(target.process_id);
+            let round = Box::new(move || run(&stage.cores, &target, load, &source));
+            contestants.push(Contestant { name: TABLE, process_id, round });
+        }
+        if let Some(engine) = &engine {
+            let (body, period) = (bytes::Bytes::copy_from_slice(body), stage.plan.period);
+            let round = Box::new(move || engine.put_contents(&body, period));
+            contestants.push(Contestant { name: STORE, process_id: None, round });
+        }
+        let series = take_turns(stage.plan.rounds, contestants)?;
+        self.report.add_series(line, &series)?;
+        self.judge_rate(line, &series, TABLE, "× insert of an entity of 1 KB", Bound::AtLeast(0.8));
+        self.judge_rate(line, &series, STORE, "× store of contents alone", Bound::AtLeast(0.5));
+        self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(20.0));
+        Ok(())
+    }
+
+    fn run_small_gets(&mut self, line: &str) -> Result<(), AnyError> {
+        let stage = &*self;
+        let load = Load::closed(CONNECTIONS, stage.plan.period);
+        let mut contestants = Vec::new();
+        let azurite = stage.azurite.as_ref().map(|one| one.target());
+        for (who, target, count) in
+            [(TAVOLA, Some(stage.tavola.blob_target()), READ_ROWS), (AZURITE, azurite, AZURITE_READ_BLOBS)]
+        {
+            let Some(target) = target else { continue };
+            let container = stage.container(target, "get1024")?;
+            stage.fill_container(&container, count, KIB)?;
+            let source = container.gets(count, count);
+            let process_id = Some(container.target.process_id);
+            let round = Box::new(move || run(&stage.cores, &container.target, load, &source));
+            contestants.push(Contestant { name: who, process_id, round });
+        }
+        let table = Table::new(&stage.tavola.endpoint, "BlobPeerRead", READ_ROWS);
+        let target = stage.tavola.target();
+        fill(&stage.cores, &target, &table)?;
+        let source = table.source(Work::PointRead)?;
+        let process_id = Some(target.process_id);
+        let round = Box::new(move || run(&stage.cores, &target, load, &source));
+        contestants.push(Contestant { name: TABLE, process_id, round });
+        let series = take_turns(stage.plan.rounds, contestants)?;
+        self.report.add_series(line, &series)?;
+        self.judge_rate(line, &series, TABLE, "× point read of an entity of 1 KB", Bound::AtLeast(0.9));
+        self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(40.0));
+        Ok(())
+    }
+
+    fn fill_container(&self, container: &Container, count: u64, bytes: usize) -> Result<f64, AnyError> {
+        let load = Load::closed(CONNECTIONS, FILL_TIME_MAX);
+        let source = container.puts(Arc::default(), count, &self.payload[..bytes]);
+        let measured = run(&self.cores, &container.target, load, &source)?;
+        if measured.requests < count {
+            return Err("a container could not be filled in time".into());
+        }
+        Ok(measured.rate())
+    }
+
+    /// Pages of 5,000 in a small and a large container, anywhere in each.
+    pub fn run_listing(&mut self, only: &str) -> Result<(), AnyError> {
+        const LINE: &str = "blob list page of 5,000";
+        if !LINE.contains(only) {
+            return Ok(());
+        }
+        let large = self.plan.listed_blobs;
+        let mut sides = Vec::new();
+        for count in [SMALL_LIST_BLOBS, large] {
+            let container = self.container(self.tavola.blob_target(), &format!("list{count}"))?;
+            let rate = self.fill_container(&container, count, LISTED_BYTES)?;
+            self.report.note(format!("putting {count} blobs of {LISTED_BYTES} bytes: {rate:.0}/s"));
+            sides.push((TAVOLA, container, count));
+        }
+        if let Some(azurite) = &self.azurite {
+            let container = self.container(azurite.target(), "list")?;
+            self.fill_container(&container, PAGE_BLOBS, LISTED_BYTES)?;
+            sides.push((AZURITE, container, PAGE_BLOBS));
+        }
+        let stage = &*self;
+        let load = Load::closed(LIST_CONNECTIONS, stage.plan.period.max(Duration::from_secs(1)));
+        let mut contestants = Vec::new();
+        for (name, container, count) in &sides {
+            let source = stage.full_pages(container, *count)?;
+            // Both containers are on the one server, which goes on.
+            let process_id = (*name == AZURITE).then_some(container.target.process_id);
+            let round = Box::new(move || run(&stage.cores, &container.target, load, &source));
+            contestants.push(Contestant { name, process_id, round });
+        }
+        let mut series = take_turns(stage.plan.rounds, contestants)?;
+        let azurite = (series.len() > 2).then(|| series.remove(2));
+        let [small, many] = series.as_slice() else { return Err("two sizes are listed".into()) };
+        let range = Range::of_ratios(&many.rates(), &small.rates());
+        let median =
+            |index: usize| series[index].rounds.iter().map(|round| round.latency.value_at_quantile(0.5));
+        let millis: Vec<f64> =
+            median(0).map(|micros| micros as f64 / 1000.0 / LIST_CONNECTIONS as f64).collect();
+        let over_azurite = azurite.as_ref().and_then(|one| Range::of_ratios(&small.rates(), &one.rates()));
+        for (one, count) in series.into_iter().zip([SMALL_LIST_BLOBS, large]) {
+            self.report.add_series(&format!("{LINE} of {count}"), &[one])?;
+        }
+        let measure = format!("rate at {large} ÷ rate at {SMALL_LIST_BLOBS}");
+        self.report.check(LINE, &measure, range, Bound::AtLeast(0.8));
+        self.report.check(LINE, "ms of the server for a page", Range::of(&millis), Bound::AtMost(60.0));
+        if let Some(azurite) = azurite {
+            self.report.add_series(&format!("{LINE} of {PAGE_BLOBS}"), &[azurite])?;
+            self.report.check(LINE, "× Azurite", over_azurite, Bound::AtLeast(12.0));
+        }
+        Ok(())
+    }
+
+    /// The requests of all full pages of a container, found by going through it once.
+    fn full_pages(&self, container: &Container, count: u64) -> Result<Source, AnyError> {
+        let (mut pages, mut marker) = (Vec::new(), String::new());
+        let mut found = 0;
+        loop {
+            let request = container.page(&marker, PAGE_BLOBS);
+            let (answer, _) = send(&self.cores, &container.endpoint, &request)?;
+            let text = String::from_utf8_lossy(&answer);
+            let blobs = text.matches("<Blob>").count() as u64;
+            found += blobs;
+            if blobs == PAGE_BLOBS {
+                pages.push(request);
+            }
+            let next = text.split_once("<NextMarker>").and_then(|(_, rest)| rest.split_once("</NextMarker>"));
+            match next {
+                Some((next, _)) if !next.is_empty() => marker = next.to_owned(),
+                _ => break,
+            }
+        }
+        if found != count {
+            return Err(format!("a container of {count} blobs lists {found}").into());
+        }
+        Ok(Source::Any(Arc::new(pages)))
+    }
+}
