@@ -149,8 +149,6 @@ pub enum Rule {
     RowByRowDelete,
     /// Batches of one.
     SingleBatch,
-    /// Single writes that could be one batch.
-    Unbatched,
     /// Conditional writes that fail again and again.
     EtagLoop,
     /// Reads of whole large entities.
@@ -161,7 +159,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 15] = [
         Self::TableScan,
         Self::PartitionScan,
         Self::WideRange,
@@ -174,7 +172,6 @@ impl Rule {
         Self::OnlyGrows,
         Self::RowByRowDelete,
         Self::SingleBatch,
-        Self::Unbatched,
         Self::EtagLoop,
         Self::SelectAll,
         Self::DataSeries,
@@ -195,7 +192,6 @@ impl Rule {
             Self::OnlyGrows => "only-grows",
             Self::RowByRowDelete => "row-by-row-delete",
             Self::SingleBatch => "single-batch",
-            Self::Unbatched => "unbatched",
             Self::EtagLoop => "etag-loop",
             Self::SelectAll => "select-all",
             Self::DataSeries => "data-series",
@@ -224,6 +220,7 @@ pub enum Pattern {
     WideEntities,
     LargeEntities,
     PrependAppend,
+    LogData,
     ChoosingPartitionKey,
     SortingData,
     EntityGroupTransactions,
@@ -246,6 +243,7 @@ impl Pattern {
             Self::WideEntities => "Wide entities pattern",
             Self::LargeEntities => "Large entities pattern",
             Self::PrependAppend => "Prepend/append anti-pattern",
+            Self::LogData => "Log data anti-pattern",
             Self::ChoosingPartitionKey => "Choosing an appropriate PartitionKey",
             Self::SortingData => "Sorting data in the Table service",
             Self::EntityGroupTransactions => "Entity Group Transactions",

@@ -7,6 +7,8 @@
 //! finding.
 
 pub mod sketch;
+#[cfg(test)]
+mod testing;
 
 mod cost;
 mod facts;
@@ -14,14 +16,16 @@ mod finding;
 mod findings;
 mod heat;
 mod shape;
+mod template;
 mod traffic;
 
-pub use cost::{CostReport, PriceTable, ShapeCost, TableCost, cost};
+pub use cost::{CostReport, PRICES_FILE, PriceTable, ShapeCost, TableCost, cost};
 pub use facts::{SampleEntity, TableFact, TableFacts};
 pub use finding::{Example, Finding, KeyPart, KeySample, Pattern, Proposal, Rule, Severity};
-pub use findings::findings;
+pub use findings::{findings, findings_priced};
 pub use heat::{
     HeatCell, HeatColumn, HeatKey, HeatMap, HeatMark, HeatMetric, HeatQuery, HeatRow, HeatView, MarkKind,
 };
 pub use shape::Shape;
+pub use template::{Template, TemplateError};
 pub use traffic::{Figures, PlanMix, Second, TableFigures, Traffic, TrafficSettings};

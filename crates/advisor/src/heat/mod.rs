@@ -1,12 +1,45 @@
 //! The heat map: how much of what went to which keys, minute by minute.
+//!
+//! Each table has a list of key ranges that follows its traffic (`ranges.rs`), and columns of counts in the ranges of
+//! their time (`column.rs`), which become coarser with age (`table.rs`). A view draws a window of them in the ranges of
+//! today (`view.rs`) and marks what to look at (`marks.rs`). All maps together stay below [`BYTES_MAX`].
 
-use serde::Serialize;
-use tavola_model::DateTime;
-use tavola_telemetry::{AccessRecord, RecordSink};
+mod column;
+mod marks;
+mod ranges;
+mod table;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tavola_model::{DateTime, StorageService};
+use tavola_telemetry::{AccessRecord, RecordSink, Target};
+
+use table::TableHeat;
+
+/// Memory of all maps together; the oldest columns of the largest make room.
+pub(crate) const BYTES_MAX: usize = 28 * 1024 * 1024;
+/// Tables that have a map; the one that was asked longest ago makes room.
+const TABLES_MAX: usize = 64;
+/// How often the memory is looked at, in records.
+const WEIGHED_EVERY: u32 = 20_000;
 
 /// The heat of every table.
 #[derive(Default)]
-pub struct HeatMap {}
+pub struct HeatMap {
+    tables: Mutex<Tables>,
+}
+
+#[derive(Default)]
+struct Tables {
+    /// By account and lower-case name.
+    by_name: BTreeMap<(String, String), TableHeat>,
+    /// Unix seconds of the first record of any table: before it, nothing is known.
+    begun: Option<i64>,
+    since_weighed: u32,
+}
 
 /// Which part of a heat map is asked for.
 #[derive(Clone, Debug)]
@@ -32,7 +65,7 @@ pub struct HeatQuery {
 }
 
 /// What a heat map counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeatMetric {
     /// Requests.
@@ -142,16 +175,73 @@ pub enum MarkKind {
 
 impl HeatMap {
     /// With nothing in it.
-    pub fn new() -> std::sync::Arc<Self> {
-        std::sync::Arc::new(Self::default())
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self::default())
     }
 
     /// A part of the map of one table, merged down to the size asked for.
-    pub fn view(&self, _query: &HeatQuery) -> HeatView {
-        HeatView::default()
+    pub fn view(&self, query: &HeatQuery) -> HeatView {
+        let tables = self.lock();
+        let key = (query.account.clone(), query.table.to_ascii_lowercase());
+        view::view(tables.by_name.get(&key), tables.begun, query)
+    }
+
+    /// Memory that all maps take.
+    pub fn bytes(&self) -> usize {
+        self.lock().by_name.values().map(TableHeat::bytes).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RecordSink for HeatMap {
-    fn observe(&self, _records: &[AccessRecord]) {}
+    fn observe(&self, records: &[AccessRecord]) {
+        let mut tables = self.lock();
+        for record in records {
+            tables.observe(record);
+        }
+    }
 }
+
+impl Tables {
+    fn observe(&mut self, record: &AccessRecord) {
+        self.begun.get_or_insert(record.received.unix_seconds());
+        let (Some(account), Some(table)) = (&record.account, &record.resource) else { return };
+        let is_counted = record.service == StorageService::Table && !matches!(record.target, Target::Whole);
+        if !is_counted {
+            return;
+        }
+        let key = (account.as_str().to_owned(), table.to_ascii_lowercase());
+        if !self.by_name.contains_key(&key) && self.by_name.len() >= TABLES_MAX {
+            let oldest =
+                self.by_name.iter().min_by_key(|(_, table)| table.last()).map(|(key, _)| key.clone());
+            oldest.map(|key| self.by_name.remove(&key));
+        }
+        self.by_name.entry(key).or_insert_with(TableHeat::new).observe(record);
+        self.since_weighed += 1;
+        if self.since_weighed >= WEIGHED_EVERY {
+            self.since_weighed = 0;
+            self.make_room(BYTES_MAX);
+        }
+    }
+
+    /// Drops the oldest columns of the largest maps.
+    fn make_room(&mut self, bytes_max: usize) {
+        let mut sizes: Vec<usize> = self.by_name.values().map(TableHeat::bytes).collect();
+        while sizes.iter().sum::<usize>() > bytes_max {
+            let Some(largest) = (0..sizes.len()).max_by_key(|index| sizes[*index]) else { return };
+            let Some(table) = self.by_name.values_mut().nth(largest) else { return };
+            let dropped = (table.columns.len() / 8).max(1);
+            if table.columns.len() <= 1 {
+                return;
+            }
+            table.columns.drain(..dropped.min(table.columns.len() - 1));
+            sizes[largest] = table.bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,11 @@
 //! The figures of the last minute.
 
-use serde::Serialize;
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use tavola_telemetry::AccessRecord;
+
+use crate::sketch::Latencies;
 
 /// What goes on now.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -54,7 +59,7 @@ pub struct TableFigures {
 }
 
 /// How many requests ran how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanMix {
     /// One entity by its keys.
     pub point: u64,
@@ -68,4 +73,104 @@ pub struct PlanMix {
     pub table_scan: u64,
     /// Writes.
     pub write: u64,
+}
+
+/// Seconds that are kept: a minute, and the one under way.
+const SECONDS: usize = 61;
+
+/// The last minute of all tables, queues and containers.
+#[derive(Debug, Default)]
+pub(super) struct Minute {
+    seconds: VecDeque<Counted>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    second: Second,
+    latencies: Latencies,
+}
+
+impl Minute {
+    pub fn observe(&mut self, record: &AccessRecord) {
+        let at = record.received.unix_seconds();
+        let newest = self.seconds.back().map_or(i64::MIN, |counted| counted.second.at);
+        if at > newest {
+            self.seconds
+                .push_back(Counted { second: Second { at, ..Second::default() }, ..Counted::default() });
+            if self.seconds.len() > SECONDS {
+                self.seconds.pop_front();
+            }
+        }
+        // A request that took longer than others is recorded after later ones.
+        let Some(counted) = self.seconds.iter_mut().rev().find(|counted| counted.second.at <= at) else {
+            return;
+        };
+        let times = u64::from(record.weight.max(1));
+        counted.second.requests += times;
+        counted.second.rows_scanned += record.rows_scanned * times;
+        counted.second.rows_returned += record.rows_returned * times;
+        counted.second.errors += if record.status >= 400 { times } else { 0 };
+        counted.latencies.add(record.durations.total, record.weight.max(1));
+    }
+
+    pub fn figures(&self, now: i64) -> Figures {
+        let mut latencies = Latencies::default();
+        let mut figures = Figures::default();
+        let mut sum = Second::default();
+        for at in now - 60..now {
+            let counted = self.seconds.iter().find(|counted| counted.second.at == at);
+            let mut second = counted.map_or(Second { at, ..Second::default() }, |counted| counted.second);
+            if let Some(counted) = counted {
+                second.p99_ms = counted.latencies.quantile_ms(0.99);
+                latencies.merge(&counted.latencies);
+            }
+            sum.requests += second.requests;
+            sum.rows_scanned += second.rows_scanned;
+            sum.rows_returned += second.rows_returned;
+            sum.errors += second.errors;
+            figures.seconds.push(second);
+        }
+        figures.requests_per_second = per_second(sum.requests);
+        figures.rows_scanned_per_second = per_second(sum.rows_scanned);
+        figures.rows_returned_per_second = per_second(sum.rows_returned);
+        figures.errors_per_second = per_second(sum.errors);
+        figures.p99_ms = latencies.quantile_ms(0.99);
+        figures
+    }
+}
+
+/// The last minute of one table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TableMinute {
+    /// Second, requests, rows read.
+    seconds: VecDeque<(i64, u64, u64)>,
+}
+
+impl TableMinute {
+    pub fn observe(&mut self, record: &AccessRecord) {
+        let at = record.received.unix_seconds();
+        let times = u64::from(record.weight.max(1));
+        if self.seconds.back().is_none_or(|(newest, _, _)| at > *newest) {
+            self.seconds.push_back((at, 0, 0));
+            if self.seconds.len() > SECONDS {
+                self.seconds.pop_front();
+            }
+        }
+        if let Some(second) = self.seconds.iter_mut().rev().find(|(second, _, _)| *second <= at) {
+            second.1 += times;
+            second.2 += record.rows_scanned * times;
+        }
+    }
+
+    /// Requests and rows read in a second, over the minute before `now`.
+    pub fn rates(&self, now: i64) -> (f64, f64) {
+        let last = self.seconds.iter().filter(|(at, _, _)| (now - 60..now).contains(at));
+        let (requests, rows) = last.fold((0, 0), |sum, second| (sum.0 + second.1, sum.1 + second.2));
+        (per_second(requests), per_second(rows))
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a rate to look at")]
+fn per_second(count: u64) -> f64 {
+    count as f64 / 60.0
 }

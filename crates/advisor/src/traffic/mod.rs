@@ -1,14 +1,37 @@
 //! The traffic of every table, in bounded statistics.
+//!
+//! Requests are counted by their shape; partitions, keys and sizes by what the design guide says about them. Nothing
+//! here grows with the number of requests, keys or shapes: each list has a bound, and what is rare makes room.
+//! Findings, cost and what-if read from here.
 
 mod figures;
+mod file;
+mod keys;
+mod partitions;
+mod shapes;
+mod table;
+mod writes;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tavola_model::DateTime;
+use serde::{Deserialize, Serialize};
+use tavola_model::{DateTime, StorageService};
 use tavola_telemetry::{AccessRecord, RecordSink};
 
+use figures::Minute;
 pub use figures::{Figures, PlanMix, Second, TableFigures};
+pub(crate) use keys::Numbers;
+pub(crate) use partitions::{ACCOUNT_REQUESTS_PER_SECOND, AccountRate, PARTITION_ENTITIES_PER_SECOND, Peak};
+pub(crate) use shapes::{Compared, ShapeTraffic};
+pub(crate) use table::TableTraffic;
+pub(crate) use writes::{NEAR_BODY_BYTES, NEAR_PROPERTIES};
+
+/// Tables whose traffic is kept; the one that was asked longest ago makes room.
+const TABLES_MAX: usize = 64;
+/// Accounts whose rate is kept.
+const ACCOUNTS_MAX: usize = 64;
 
 /// How traffic is kept.
 #[derive(Clone, Debug, Default)]
@@ -19,21 +42,129 @@ pub struct TrafficSettings {
 
 /// What was asked of every table.
 pub struct Traffic {
-    _settings: TrafficSettings,
+    settings: TrafficSettings,
+    kept: Mutex<Kept>,
+}
+
+/// What is kept across restarts.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// By account and lower-case name.
+    #[serde(with = "as_list")]
+    tables: BTreeMap<(String, String), TableTraffic>,
+    accounts: BTreeMap<String, AccountRate>,
+    #[serde(skip)]
+    minute: Minute,
 }
 
 impl Traffic {
     /// The traffic that the file of the settings holds; none if there is no file, or it is damaged.
     pub fn new(settings: TrafficSettings) -> Arc<Self> {
-        Arc::new(Self { _settings: settings })
+        let kept = settings.file.as_deref().and_then(file::load).unwrap_or_default();
+        Arc::new(Self { settings, kept: Mutex::new(kept) })
     }
 
     /// The last minute, and the rates of each table.
-    pub fn figures(&self, _now: DateTime) -> Figures {
-        Figures::default()
+    pub fn figures(&self, now: DateTime) -> Figures {
+        let kept = self.lock();
+        let mut figures = kept.minute.figures(now.unix_seconds());
+        figures.tables = kept.tables.values().map(|table| table.figures(now.unix_seconds())).collect();
+        figures.tables.sort_by(|left, right| right.requests_per_second.total_cmp(&left.requests_per_second));
+        figures
+    }
+
+    /// Writes the file of the settings, if they name one.
+    pub fn save(&self) -> std::io::Result<()> {
+        let Some(path) = &self.settings.file else { return Ok(()) };
+        let text = serde_json::to_vec(&*self.lock()).map_err(std::io::Error::other)?;
+        file::save(path, &text)
+    }
+
+    /// Forgets everything, for whoever changed a design and wants to see the new one alone.
+    pub fn clear(&self) {
+        *self.lock() = Kept::default();
+    }
+
+    /// The traffic of each table, copied so that no request waits for whoever reads it.
+    pub(crate) fn tables(&self) -> Vec<TableTraffic> {
+        self.lock().tables.values().cloned().collect()
+    }
+
+    /// The rate of each account.
+    pub(crate) fn accounts(&self) -> Vec<(String, AccountRate)> {
+        self.lock().accounts.iter().map(|(name, rate)| (name.clone(), rate.clone())).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RecordSink for Traffic {
-    fn observe(&self, _records: &[AccessRecord]) {}
+    fn observe(&self, records: &[AccessRecord]) {
+        let mut kept = self.lock();
+        for record in records {
+            kept.observe(record);
+        }
+    }
 }
+
+impl Kept {
+    fn observe(&mut self, record: &AccessRecord) {
+        self.minute.observe(record);
+        let Some(account) = &record.account else { return };
+        let account = account.as_str();
+        if !self.accounts.contains_key(account) && self.accounts.len() < ACCOUNTS_MAX {
+            self.accounts.insert(account.to_owned(), AccountRate::default());
+        }
+        if let Some(rate) = self.accounts.get_mut(account) {
+            rate.observe(record);
+        }
+        if record.service != StorageService::Table {
+            return;
+        }
+        let Some(table) = &record.resource else { return };
+        let key = (account.to_owned(), table.to_ascii_lowercase());
+        match record.operation {
+            Some("DeleteTable") if record.status < 300 => {
+                self.tables.remove(&key);
+                return;
+            }
+            Some("CreateTable" | "GetTable" | "QueryTables" | "GetTableAcl" | "SetTableAcl") | None => return,
+            Some(_) => {}
+        }
+        if !self.tables.contains_key(&key) && self.tables.len() >= TABLES_MAX {
+            let oldest = self
+                .tables
+                .iter()
+                .min_by_key(|(_, table)| (table.last, table.requests))
+                .map(|(key, _)| key.clone());
+            oldest.map(|key| self.tables.remove(&key));
+        }
+        let table = self.tables.entry(key).or_insert_with(|| TableTraffic::new(account, table));
+        table.observe(record);
+    }
+}
+
+mod as_list {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::TableTraffic;
+
+    type Tables = BTreeMap<(String, String), TableTraffic>;
+
+    pub fn serialize<S: Serializer>(tables: &Tables, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(tables.values())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Tables, D::Error> {
+        let tables = Vec::<TableTraffic>::deserialize(deserializer)?;
+        let key = |table: &TableTraffic| (table.account.clone(), table.table.to_ascii_lowercase());
+        Ok(tables.into_iter().map(|table| (key(&table), table)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

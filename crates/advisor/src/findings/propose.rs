@@ -1,0 +1,143 @@
+//! Keys for a proposal, written with values of the table.
+
+use tavola_model::DateTime;
+
+use super::Seen;
+use crate::{KeyPart, KeySample, Proposal, SampleEntity, Template};
+
+/// Digits to which numbers are padded in a proposal.
+pub(super) const NUMBER_WIDTH: usize = 10;
+
+impl Seen<'_> {
+    /// An entity of the table: one that is stored, or else one put together from what was asked for.
+    pub fn sample(&self, asked: &[(String, String)]) -> SampleEntity {
+        let stored = self.fact.and_then(|fact| {
+            let has_all =
+                |entity: &&SampleEntity| asked.iter().all(|(name, _)| value_of(entity, name).is_some());
+            fact.samples.iter().find(has_all).or(fact.samples.first())
+        });
+        let mut sample = stored.cloned().unwrap_or_else(|| {
+            let (partition, row) = match self.table.points.first() {
+                Some(point) => (point.partition.clone(), point.row.clone()),
+                None => (self.table.inserts.last_partition.clone(), self.table.inserts.last_row.clone()),
+            };
+            SampleEntity { partition, row, properties: Vec::new() }
+        });
+        for (name, value) in asked {
+            if value_of(&sample, name).is_none() {
+                sample.properties.push((name.clone(), value.clone()));
+            }
+        }
+        if sample.partition.is_empty() {
+            "p".clone_into(&mut sample.partition);
+        }
+        if sample.row.is_empty() {
+            "r".clone_into(&mut sample.row);
+        }
+        sample
+    }
+
+    /// A property whose values would spread the entities: several different ones, each of them more than once.
+    pub fn spreading_property(&self) -> Option<String> {
+        let samples = &self.fact?.samples;
+        let names = samples.first()?.properties.iter().map(|(name, _)| name);
+        names
+            .filter_map(|name| {
+                let mut values: Vec<String> =
+                    samples.iter().filter_map(|entity| value_of(entity, name)).collect();
+                let all = values.len();
+                values.sort();
+                values.dedup();
+                let is_short = values.iter().all(|value| !value.is_empty() && value.len() <= 64);
+                let spreads =
+                    values.len() >= 4 && values.len() * 4 <= all * 3 && all * 10 >= samples.len() * 9;
+                let is_no_time = values.iter().all(|value| DateTime::parse(value).is_none());
+                (is_short && spreads && is_no_time && is_key_text(&values))
+                    .then(|| (values.len(), name.clone()))
+            })
+            .max()
+            .map(|(_, name)| name)
+    }
+}
+
+/// Characters that a key cannot have: <https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model>.
+pub(crate) fn is_forbidden_in_key(c: char) -> bool {
+    matches!(c, '/' | '\\' | '#' | '?') || c.is_control()
+}
+
+fn is_key_text(values: &[String]) -> bool {
+    values.iter().all(|value| !value.contains(is_forbidden_in_key))
+}
+
+/// A value of a sample by name; keys too.
+pub(crate) fn value_of(entity: &SampleEntity, name: &str) -> Option<String> {
+    match name {
+        "PartitionKey" => Some(entity.partition.clone()),
+        "RowKey" => Some(entity.row.clone()),
+        name => entity.properties.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone()),
+    }
+}
+
+/// The lines of keys of a proposal for an entity: as it is, and as it would be.
+pub(super) fn key_lines(sample: &SampleEntity, proposal: &Proposal) -> Vec<KeySample> {
+    let now = KeySample {
+        label: "now",
+        partition: vec![KeyPart::old(&sample.partition)],
+        row: vec![KeyPart::old(&sample.row)],
+    };
+    let expand = |template: &str| {
+        Template::parse(template)
+            .ok()
+            .and_then(|template| template.expand(|name| value_of(sample, name)).ok())
+    };
+    let (Some(partition), Some(row)) = (expand(&proposal.partition), expand(&proposal.row)) else {
+        return vec![now];
+    };
+    let then = KeySample {
+        label: if proposal.is_index { "add" } else { "then" },
+        partition: marked(&partition, &sample.partition),
+        row: marked(&row, &sample.row),
+    };
+    vec![now, then]
+}
+
+/// A new key with the part marked that the old one does not have.
+fn marked(new: &str, old: &str) -> Vec<KeyPart> {
+    if new == old {
+        return vec![KeyPart::old(new)];
+    }
+    match new.find(old).filter(|_| !old.is_empty()) {
+        Some(at) => {
+            let parts = [KeyPart::new(&new[..at]), KeyPart::old(old), KeyPart::new(&new[at + old.len()..])];
+            parts.into_iter().filter(|part| !part.text.is_empty()).collect()
+        }
+        None => vec![KeyPart::new(new)],
+    }
+}
+
+/// The first text after all that begin with this one.
+pub(crate) fn after_prefix(prefix: &str) -> String {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        // The next character that is one; there is a gap before U+E000.
+        let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32);
+        if let Some(next) = next {
+            text.push(next);
+            return text;
+        }
+    }
+    text
+}
+
+/// How a query would name the keys: the partition whole, and RowKeys by what they begin with.
+pub(super) fn query_line(partition: &str, row_prefix: &str, is_whole_row: bool) -> KeySample {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let row = if is_whole_row {
+        vec![KeyPart::new(format!("eq {}", quoted(row_prefix)))]
+    } else if row_prefix.is_empty() {
+        Vec::new()
+    } else {
+        vec![KeyPart::new(format!("ge {} lt {}", quoted(row_prefix), quoted(&after_prefix(row_prefix))))]
+    };
+    KeySample { label: "query", partition: vec![KeyPart::new(format!("eq {}", quoted(partition)))], row }
+}

@@ -1,0 +1,118 @@
+//! One stretch of time of the heat map: what went to each range.
+
+use std::sync::Arc;
+
+use super::ranges::RangeList;
+use crate::sketch::Latencies;
+
+/// What went to the ranges of one list in one stretch of time.
+pub(super) struct Column {
+    /// Unix seconds.
+    pub from: i64,
+    pub seconds: i64,
+    pub ranges: Arc<RangeList>,
+    /// By range; ranges that were not asked have none.
+    pub cells: Vec<Cell>,
+}
+
+/// What went to one range.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cell {
+    pub range: u16,
+    /// Whether it was shared out from a coarser range.
+    pub estimated: bool,
+    pub counts: Counts,
+}
+
+/// What is counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    pub operations: f32,
+    pub bytes: f32,
+    pub rows: f32,
+    pub latencies: Latencies,
+}
+
+impl Counts {
+    /// Adds a share of another. Durations are not shared out: their quantiles are those of the whole.
+    pub fn add(&mut self, other: &Self, share: f32) {
+        self.operations += other.operations * share;
+        self.bytes += other.bytes * share;
+        self.rows += other.rows * share;
+        self.latencies.merge(&other.latencies);
+    }
+}
+
+impl Column {
+    pub fn new(from: i64, seconds: i64, ranges: Arc<RangeList>) -> Self {
+        Self { from, seconds, ranges, cells: Vec::new() }
+    }
+
+    /// What went to a range, to be added to.
+    pub fn counts(&mut self, range: usize) -> &mut Counts {
+        let range = u16::try_from(range).unwrap_or(u16::MAX);
+        let place = match self.cells.binary_search_by_key(&range, |cell| cell.range) {
+            Ok(place) => place,
+            Err(place) => {
+                self.cells.insert(place, Cell { range, ..Cell::default() });
+                place
+            }
+        };
+        &mut self.cells[place].counts
+    }
+
+    /// Adds another stretch of time, in the ranges of this one.
+    pub fn absorb(&mut self, other: &Self) {
+        for cell in &other.cells {
+            let (targets, share) = self.targets(&other.ranges, usize::from(cell.range));
+            let is_shared = targets.len() > 1;
+            for target in targets {
+                self.counts(target).add(&cell.counts, share);
+                if is_shared || cell.estimated {
+                    self.mark_estimated(target);
+                }
+            }
+        }
+    }
+
+    /// The same in other ranges.
+    pub fn in_ranges(&self, ranges: &Arc<RangeList>) -> Self {
+        let mut column = Self::new(self.from, self.seconds, ranges.clone());
+        column.absorb(self);
+        column
+    }
+
+    /// Memory that its cells take.
+    pub fn bytes(&self) -> usize {
+        let latencies: usize = self.cells.iter().map(|cell| cell.counts.latencies.heap_bytes()).sum();
+        latencies + self.cells.capacity() * size_of::<Cell>() + size_of::<Self>()
+    }
+
+    /// Gives back memory that is not used.
+    pub fn shrink(&mut self) {
+        self.cells.shrink_to_fit();
+        for cell in &mut self.cells {
+            cell.counts.latencies.shrink();
+        }
+    }
+
+    /// The ranges of this column that a range of another list overlaps, and the share of each.
+    fn targets(&self, ranges: &Arc<RangeList>, range: usize) -> (std::ops::Range<usize>, f32) {
+        if Arc::ptr_eq(&self.ranges, ranges) {
+            return (range..range + 1, 1.0);
+        }
+        let from = ranges.starts[range].as_pair();
+        let before = ranges.starts.get(range + 1).map(|key| key.as_pair());
+        let targets = self.ranges.overlapping(from, before);
+        #[allow(clippy::cast_precision_loss, reason = "at most 256")]
+        let share = 1.0 / targets.len() as f32;
+        (targets, share)
+    }
+
+    fn mark_estimated(&mut self, range: usize) {
+        let range = u16::try_from(range).unwrap_or(u16::MAX);
+        if let Ok(place) = self.cells.binary_search_by_key(&range, |cell| cell.range) {
+            self.cells[place].estimated = true;
+        }
+    }
+}

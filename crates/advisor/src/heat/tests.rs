@@ -1,0 +1,212 @@
+use tavola_model::DateTime;
+use tavola_telemetry::{AccessRecord, RecordSink as _};
+
+use super::*;
+use crate::testing::{START, entity, query as query_record};
+
+fn time(seconds: i64) -> DateTime {
+    DateTime::from_unix_ticks(u64::try_from(START + seconds).unwrap() * 10_000_000)
+}
+
+fn window(from: i64, to: i64) -> HeatQuery {
+    HeatQuery {
+        account: "devstoreaccount1".to_owned(),
+        table: "t".to_owned(),
+        from: time(from),
+        to: time(to),
+        key_from: None,
+        key_to: None,
+        metric: HeatMetric::Operations,
+        rows_max: 64,
+        columns_max: 288,
+    }
+}
+
+/// So many requests in each of so many minutes, to the keys that `key` gives for minute and number.
+fn filled(minutes: u64, each: u64, key: impl Fn(u64, u64) -> (String, String)) -> std::sync::Arc<HeatMap> {
+    let map = HeatMap::new();
+    for minute in 0..minutes {
+        let records: Vec<AccessRecord> = (0..each)
+            .map(|n| {
+                let (partition, row) = key(minute, n);
+                entity("T", minute * 60_000 + n * 60_000 / each, "GetEntity", &partition, &row)
+            })
+            .collect();
+        map.observe(&records);
+    }
+    map
+}
+
+fn scattered(n: u64) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes())
+}
+
+fn total(view: &HeatView) -> f64 {
+    view.cells.iter().map(|cell| cell.value).sum()
+}
+
+#[test]
+fn a_million_requests_over_ten_thousand_partitions_stay_small() {
+    let map = filled(240, 4167, |minute, n| {
+        (format!("p{:05}", scattered(minute * 5000 + n) % 10_000), "r".to_owned())
+    });
+    let bytes = map.bytes();
+    assert!(bytes < 32 * 1024 * 1024, "{bytes}");
+    let view = map.view(&window(0, 240 * 60));
+    assert!(view.rows.len() <= 64 && view.rows.len() > 32, "{}", view.rows.len());
+    assert_eq!(view.columns.len(), 240);
+    assert!((total(&view) - 1_000_080.0).abs() < 500.0, "{}", total(&view));
+    assert!(view.marks.is_empty(), "{:?}", view.marks);
+    let keys: u64 = view.rows.iter().map(|row| row.keys).sum();
+    assert!((4_000..25_000).contains(&keys), "{keys}");
+}
+
+#[test]
+fn keys_of_the_largest_size_and_many_tables_stay_below_the_bound() {
+    let map = HeatMap::new();
+    for n in 0..120_000_u64 {
+        let key = format!("{:x}{}", scattered(n), "k".repeat(400));
+        map.observe(&[entity(&format!("T{}", n % 100), n * 100, "GetEntity", &key, &key)]);
+    }
+    assert!(map.bytes() <= BYTES_MAX + 1024 * 1024, "{}", map.bytes());
+    map.lock().make_room(1024 * 1024);
+    assert!(map.lock().by_name.values().all(|table| !table.columns.is_empty()));
+}
+
+#[test]
+fn ranges_are_in_order_and_split_between_prefixes_first() {
+    let map = filled(30, 2000, |minute, n| {
+        let n = scattered(minute * 2000 + n);
+        let kind = ["customer", "order", "ticket"][(n % 3) as usize];
+        (format!("{kind}|{:04}", n / 3 % 500), "r".to_owned())
+    });
+    let view = map.view(&window(0, 1800));
+    let starts: Vec<_> = view.rows.iter().map(|row| row.from.clone()).collect();
+    assert!(starts.is_sorted());
+    for prefix in ["order|", "ticket|"] {
+        let found = view.rows.iter().any(|row| row.from.partition == prefix);
+        assert!(found, "{prefix} is not a boundary: {starts:?}");
+    }
+    for row in &view.rows {
+        let to = row.to.as_ref().map_or("\u{10ffff}", |to| to.partition.as_str());
+        assert!(row.from.partition.as_str() < to || row.is_part, "{row:?}");
+    }
+}
+
+#[test]
+fn a_hot_partition_is_set_apart_split_by_its_row_keys_and_marked() {
+    let map = filled(30, 2000, |minute, n| {
+        let random = scattered(minute * 2000 + n);
+        if n % 3 == 0 {
+            (format!("tenant|{:03}", random % 300), "r".to_owned())
+        } else {
+            ("tenant|contoso".to_owned(), format!("{:05}", random % 10_000))
+        }
+    });
+    let view = map.view(&window(0, 1800));
+    let parts: Vec<_> = view.rows.iter().filter(|row| row.is_part).collect();
+    assert!(parts.len() >= 8, "{:?}", view.rows);
+    assert!(
+        parts
+            .iter()
+            .all(|row| row.from.partition == "tenant|contoso" && row.label.starts_with("tenant|contoso / "))
+    );
+    let fewer = map.view(&HeatQuery { rows_max: 8, ..window(0, 1800) });
+    assert_eq!(fewer.rows.len(), 8);
+    assert!((total(&fewer) - total(&view)).abs() < 60.0, "{} {}", total(&fewer), total(&view));
+}
+
+#[test]
+fn one_key_that_takes_a_third_is_marked_hot() {
+    let map = filled(30, 900, |minute, n| {
+        let partition = if n % 3 == 0 {
+            "hot".to_owned()
+        } else {
+            format!("{:05}", scattered(minute * 900 + n) % 10_000)
+        };
+        (partition, "r".to_owned())
+    });
+    let view = map.view(&window(0, 1800));
+    let hot: Vec<_> = view.marks.iter().filter(|mark| mark.kind == MarkKind::Hot).collect();
+    assert_eq!(hot.len(), 1, "{:?}", view.marks);
+    assert_eq!(view.rows[hot[0].row_from].label, "hot");
+    let short = map.view(&window(0, 500));
+    assert!(short.marks.iter().all(|mark| mark.kind != MarkKind::Hot), "nine minutes are not ten");
+}
+
+#[test]
+fn keys_that_go_up_with_time_are_marked_append() {
+    let map = filled(120, 300, |minute, n| (format!("2026-{:06}", minute * 300 + n), "r".to_owned()));
+    let view = map.view(&window(0, 7200));
+    assert!(view.marks.iter().any(|mark| mark.kind == MarkKind::Append), "{:?}", view.marks);
+    let map = filled(120, 300, |minute, n| (format!("{:06}", 900_000 - minute * 300 - n), "r".to_owned()));
+    let mark =
+        map.view(&window(0, 7200)).marks.into_iter().find(|mark| mark.kind == MarkKind::Append).unwrap();
+    assert!(mark.text.contains("front"), "{}", mark.text);
+}
+
+#[test]
+fn a_load_that_comes_back_is_marked_batch() {
+    let map = HeatMap::new();
+    for minute in 0..120_u64 {
+        let each = if minute % 15 == 0 { 600 } else { 20 };
+        for n in 0..each {
+            let key = format!("{:05}", scattered(minute * 1000 + n) % 5000);
+            map.observe(&[entity("T", minute * 60_000 + n * 10, "GetEntity", &key, "r")]);
+        }
+    }
+    let view = map.view(&window(0, 7200));
+    let batch = view.marks.iter().find(|mark| mark.kind == MarkKind::Batch).expect("a mark");
+    assert!(batch.text.contains("every 15 min"), "{}", batch.text);
+}
+
+#[test]
+fn a_window_in_time_and_keys_shows_that_part_only() {
+    let map =
+        filled(60, 600, |minute, n| (format!("{:05}", scattered(minute * 600 + n) % 10_000), "r".to_owned()));
+    let key = |partition: &str| Some(HeatKey { partition: partition.to_owned(), row: String::new() });
+    let view = map.view(&HeatQuery { key_from: key("02000"), key_to: key("04000"), ..window(600, 1200) });
+    assert_eq!((view.columns.len(), view.columns[0].from), (10, START + 600));
+    assert!(view.rows.first().unwrap().from.partition.as_str() >= "02000");
+    assert!(view.rows.last().unwrap().to.as_ref().unwrap().partition.as_str() <= "04000");
+    let share = total(&view) / 6000.0;
+    assert!((0.15..0.3).contains(&share), "{share}");
+    assert!(view.rows.len() > 20, "finer than a fifth of 64: {}", view.rows.len());
+}
+
+#[test]
+fn old_columns_become_coarser_and_say_that_they_are_estimated() {
+    let map =
+        filled(30 * 60, 20, |minute, n| (format!("{:05}", scattered(minute * 20 + n) % 100), "r".to_owned()));
+    let columns = map.lock().by_name.values().next().unwrap().columns.len();
+    assert!(columns < 240 + 288 + 30, "{columns}");
+    let view = map.view(&window(0, 3600));
+    assert!(!view.cells.is_empty() && view.cells.iter().all(|cell| cell.estimated));
+    assert!((total(&view) - 1200.0).abs() < 10.0, "{}", total(&view));
+    let whole = map.view(&window(0, 30 * 3600));
+    assert!(whole.columns.len() <= 31 && (total(&whole) - 36_000.0).abs() < 50.0, "{}", total(&whole));
+    let last = map.view(&window(29 * 3600 + 1800, 30 * 3600));
+    assert!(last.columns.iter().all(|column| column.has_data));
+}
+
+#[test]
+fn time_before_the_first_record_has_no_data() {
+    let map = filled(2, 10, |_, n| (n.to_string(), "r".to_owned()));
+    let view = map.view(&window(-600, 120));
+    assert!(!view.columns[0].has_data && view.columns[11].has_data);
+    let unknown = map.view(&HeatQuery { table: "none".to_owned(), ..window(0, 120) });
+    assert!(unknown.rows.is_empty() && unknown.columns.len() == 2);
+}
+
+#[test]
+fn a_scan_is_shared_by_the_ranges_it_reads() {
+    let map = filled(5, 1000, |minute, n| {
+        (format!("{:05}", scattered(minute * 1000 + n) % 10_000), "r".to_owned())
+    });
+    let before = map.view(&HeatQuery { metric: HeatMetric::RowsScanned, ..window(0, 300) });
+    map.observe(&[query_record("T", 299_000, "Age gt 5", 50_000, 1)]);
+    let after = map.view(&HeatQuery { metric: HeatMetric::RowsScanned, ..window(0, 300) });
+    assert!((total(&after) - total(&before) - 50_000.0).abs() < 100.0);
+    let largest = after.cells.iter().map(|cell| cell.value).fold(0.0, f64::max);
+    assert!(largest < 10_000.0, "{largest}");
+}

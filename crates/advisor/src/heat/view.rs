@@ -1,0 +1,250 @@
+//! A window of a heat map, drawn in the ranges of today.
+
+use std::sync::Arc;
+
+use super::column::{Column, Counts};
+use super::marks::marks;
+use super::ranges::{Key, RangeList, prefix};
+use super::table::TableHeat;
+use super::{HeatCell, HeatColumn, HeatKey, HeatMetric, HeatQuery, HeatRow, HeatView};
+
+/// Steps of columns by the length of the window: up to so many seconds, this step.
+const STEPS: [(i64, i64); 2] = [(4 * 3600, 60), (24 * 3600, 300)];
+const LONGEST_STEP: i64 = 3600;
+/// What a view has at most, whatever is asked for.
+const ROWS_MAX: usize = 256;
+const COLUMNS_MAX: usize = 1024;
+
+/// The cells of a view before one metric is taken.
+pub(super) struct Grid {
+    pub columns: usize,
+    pub step: i64,
+    cells: Vec<Counts>,
+    estimated: Vec<bool>,
+}
+
+impl Grid {
+    fn new(rows: usize, columns: usize, step: i64) -> Self {
+        let size = rows * columns;
+        Self { columns, step, cells: vec![Counts::default(); size], estimated: vec![false; size] }
+    }
+
+    pub fn operations(&self, row: usize, column: usize) -> f32 {
+        self.cells[row * self.columns + column].operations
+    }
+}
+
+pub(super) fn view(table: Option<&TableHeat>, begun: Option<i64>, query: &HeatQuery) -> HeatView {
+    let columns = columns(begun, query);
+    let Some(table) = table else { return HeatView { columns, ..HeatView::default() } };
+    let window = Window::of(query, &columns);
+    let list = &table.ranges.list;
+    let bounds = list.overlapping(window.from(), window.before());
+    let loads = loads(table, &window, bounds.clone());
+    let keep = rows_max(query.rows_max);
+    let groups = merge_down(list, bounds, loads, keep);
+    let rows: Vec<HeatRow> = groups.iter().map(|group| row(table, group.clone(), &window)).collect();
+    let mut row_of = vec![None; list.starts.len()];
+    for (row, group) in groups.iter().enumerate() {
+        for range in group.clone() {
+            row_of[range] = Some(row);
+        }
+    }
+    let step = columns.first().map_or(60, |column| column.to - column.from);
+    let mut grid = Grid::new(rows.len(), columns.len(), step);
+    for column in table.columns.iter().filter(|column| window.holds(column)) {
+        let today = if Arc::ptr_eq(&column.ranges, list) { None } else { Some(column.in_ranges(list)) };
+        draw(&mut grid, today.as_ref().unwrap_or(column), &row_of, &columns);
+    }
+    let marks = marks(&grid, &rows, &columns);
+    let cells = cells(&grid, query.metric);
+    let value_max = cells.iter().map(|cell| cell.value).fold(0.0, f64::max);
+    HeatView { columns, rows, cells, value_max, marks }
+}
+
+fn rows_max(asked: usize) -> usize {
+    asked.clamp(1, ROWS_MAX)
+}
+
+/// The window in time and keys.
+struct Window {
+    from: i64,
+    to: i64,
+    key_from: Key,
+    key_to: Option<Key>,
+}
+
+impl Window {
+    fn of(query: &HeatQuery, columns: &[HeatColumn]) -> Self {
+        let key = |key: &HeatKey| Key::new(&key.partition, &key.row);
+        Self {
+            from: columns.first().map_or(0, |column| column.from),
+            to: columns.last().map_or(0, |column| column.to),
+            key_from: query.key_from.as_ref().map_or_else(|| Key::new("", ""), key),
+            key_to: query.key_to.as_ref().map(key),
+        }
+    }
+
+    fn from(&self) -> (&str, &str) {
+        self.key_from.as_pair()
+    }
+
+    fn before(&self) -> Option<(&str, &str)> {
+        self.key_to.as_ref().map(Key::as_pair)
+    }
+
+    fn holds(&self, column: &Column) -> bool {
+        column.from < self.to && column.from + column.seconds > self.from
+    }
+}
+
+fn columns(begun: Option<i64>, query: &HeatQuery) -> Vec<HeatColumn> {
+    let (from, to) = (query.from.unix_seconds(), query.to.unix_seconds());
+    let length = (to - from).max(1);
+    let shown = i64::try_from(query.columns_max.clamp(1, COLUMNS_MAX)).unwrap_or(1);
+    let mut step = STEPS.iter().find(|(up_to, _)| length <= *up_to).map_or(LONGEST_STEP, |(_, step)| *step);
+    let count = |step: i64| (to - from.div_euclid(step) * step + step - 1) / step;
+    while count(step) > shown {
+        step *= 2;
+    }
+    let first = from.div_euclid(step) * step;
+    let begins = (0..count(step).max(1)).map(|index| first + index * step);
+    begins
+        .map(|from| HeatColumn {
+            from,
+            to: from + step,
+            has_data: begun.is_some_and(|begun| from + step > begun),
+        })
+        .collect()
+}
+
+/// Operations of the window in each range of today.
+fn loads(table: &TableHeat, window: &Window, bounds: std::ops::Range<usize>) -> Vec<f32> {
+    let list = &table.ranges.list;
+    let mut loads = vec![0.0; bounds.len()];
+    for column in table.columns.iter().filter(|column| window.holds(column)) {
+        for cell in &column.cells {
+            let range = usize::from(cell.range);
+            let from = column.ranges.starts[range].as_pair();
+            let before = column.ranges.starts.get(range + 1).map(Key::as_pair);
+            let targets = list.overlapping(from, before);
+            #[allow(clippy::cast_precision_loss, reason = "at most 256")]
+            let share = cell.counts.operations / targets.len() as f32;
+            for target in targets {
+                if bounds.contains(&target) {
+                    loads[target - bounds.start] += share;
+                }
+            }
+        }
+    }
+    loads
+}
+
+/// Merges neighbours until few enough are left: those with the least load first, and those of different prefixes or
+/// parts of one partition last.
+fn merge_down(
+    list: &RangeList,
+    bounds: std::ops::Range<usize>,
+    loads: Vec<f32>,
+    rows_max: usize,
+) -> Vec<std::ops::Range<usize>> {
+    let mut groups: Vec<(std::ops::Range<usize>, f32)> =
+        bounds.zip(loads).map(|(range, load)| (range..range + 1, load)).collect();
+    let total: f32 = groups.iter().map(|(_, load)| load).sum();
+    while groups.len() > rows_max {
+        let price = |index: usize| {
+            let (left, right) = (&groups[index], &groups[index + 1]);
+            let start =
+                |group: &std::ops::Range<usize>| prefix(&list.starts[group.start].partition).to_owned();
+            let apart = if start(&left.0) == start(&right.0) { 0.0 } else { total / 64.0 };
+            left.1 + right.1 + apart
+        };
+        let prices: Vec<f32> = (0..groups.len() - 1).map(price).collect();
+        let Some(cheapest) = (0..prices.len()).min_by(|left, right| prices[*left].total_cmp(&prices[*right]))
+        else {
+            break;
+        };
+        let (upper, load) = groups.remove(cheapest + 1);
+        groups[cheapest].0.end = upper.end;
+        groups[cheapest].1 += load;
+    }
+    groups.into_iter().map(|(group, _)| group).collect()
+}
+
+fn row(table: &TableHeat, group: std::ops::Range<usize>, window: &Window) -> HeatRow {
+    let starts = &table.ranges.list.starts;
+    let from = starts[group.start].clone().max(window.key_from.clone());
+    let end = starts.get(group.end).cloned();
+    let to = match (end, window.key_to.clone()) {
+        (Some(end), Some(bound)) => Some(end.min(bound)),
+        (end, bound) => end.or(bound),
+    };
+    // A range from inside of a partition to inside, or to the end, of the same one.
+    let is_one_partition = to.as_ref().is_some_and(|to| {
+        to.partition == from.partition || to.partition.strip_suffix('\0') == Some(&*from.partition)
+    });
+    let is_part = is_one_partition
+        && (!from.row.is_empty() || to.as_ref().is_some_and(|to| to.partition == from.partition));
+    let label = if is_part {
+        let part = starts[..group.start].iter().filter(|key| key.partition == from.partition).count() + 1;
+        format!("{} / {part}", from.partition)
+    } else if from.partition.is_empty() {
+        "(first)".to_owned()
+    } else if is_one_partition {
+        from.partition.to_string()
+    } else {
+        // The end of one partition is where the next range begins.
+        from.partition.trim_end_matches('\0').to_owned() + "…"
+    };
+    let key = |key: &Key| HeatKey { partition: key.partition.to_string(), row: key.row.to_string() };
+    HeatRow {
+        label,
+        from: key(&from),
+        to: to.as_ref().map(key),
+        keys: group.map(|range| table.ranges.keys(range)).sum(),
+        group: prefix(&from.partition).to_owned(),
+        is_part,
+    }
+}
+
+/// Adds a stored column, which is in today's ranges, to those of the view. One that is longer than they are is shared out.
+fn draw(grid: &mut Grid, column: &Column, row_of: &[Option<usize>], columns: &[HeatColumn]) {
+    let Some(first) = columns.first() else { return };
+    let step = grid.step;
+    let begin = (column.from - first.from).div_euclid(step);
+    let end = (column.from + column.seconds - first.from + step - 1).div_euclid(step);
+    let parts = usize::try_from(end - begin).unwrap_or(1).max(1);
+    #[allow(clippy::cast_precision_loss, reason = "few parts")]
+    let share = 1.0 / parts as f32;
+    for part in begin.max(0)..end.min(i64::try_from(columns.len()).unwrap_or(0)) {
+        let Ok(part) = usize::try_from(part) else { continue };
+        for cell in &column.cells {
+            let Some(row) = row_of[usize::from(cell.range)] else { continue };
+            let place = row * grid.columns + part;
+            grid.cells[place].add(&cell.counts, share);
+            grid.estimated[place] |= cell.estimated || parts > 1;
+        }
+    }
+}
+
+fn cells(grid: &Grid, metric: HeatMetric) -> Vec<HeatCell> {
+    let mut cells = Vec::new();
+    for (place, counts) in grid.cells.iter().enumerate() {
+        let value = match metric {
+            HeatMetric::Operations => f64::from(counts.operations),
+            HeatMetric::Bytes => f64::from(counts.bytes),
+            HeatMetric::Latency => counts.latencies.quantile_ms(0.99),
+            HeatMetric::RowsScanned => f64::from(counts.rows),
+        };
+        if value > 0.0 {
+            let number = |index: usize| u16::try_from(index).unwrap_or(u16::MAX);
+            cells.push(HeatCell {
+                row: number(place / grid.columns),
+                column: number(place % grid.columns),
+                value: (value * 100.0).round() / 100.0,
+                estimated: grid.estimated[place],
+            });
+        }
+    }
+    cells
+}

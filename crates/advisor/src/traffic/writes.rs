@@ -1,0 +1,158 @@
+//! How a table is written to: sizes, batches, deletes, and writes that fail on the version.
+
+use serde::{Deserialize, Serialize};
+use tavola_model::ErrorCode;
+use tavola_telemetry::{AccessRecord, Target};
+
+use super::table::{is_conflict, short};
+use crate::sketch::HeavyHitters;
+
+/// Bytes of a request from which an entity counts as near the largest: strings count two bytes a character there and
+/// mostly one in a request, so half a mebibyte of text is a whole one.
+pub(crate) const NEAR_BODY_BYTES: u64 = 384 * 1024;
+/// Properties from which an entity counts as near the most.
+pub(crate) const NEAR_PROPERTIES: u16 = 200;
+
+/// Kinds of writes that succeeded.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Writes {
+    pub inserts: u64,
+    pub upserts: u64,
+    pub updates: u64,
+    pub deletes: u64,
+    pub batches: u64,
+    /// Batches of one operation.
+    pub batches_of_one: u64,
+    pub batch_operations: u64,
+}
+
+impl Writes {
+    pub fn observe(&mut self, record: &AccessRecord) {
+        let times = u64::from(record.weight.max(1));
+        if let Target::Batch { operations, .. } = &record.target {
+            self.batches += times;
+            self.batch_operations += u64::from(*operations) * times;
+            self.batches_of_one += if *operations == 1 { times } else { 0 };
+            return;
+        }
+        let counter = match record.operation {
+            Some("InsertEntity") => &mut self.inserts,
+            Some("InsertOrReplaceEntity" | "InsertOrMergeEntity") => &mut self.upserts,
+            Some("UpdateEntity" | "MergeEntity") => &mut self.updates,
+            Some("DeleteEntity") => &mut self.deletes,
+            _ => return,
+        };
+        *counter += times;
+    }
+
+    pub fn halve(&mut self) {
+        for counter in [
+            &mut self.inserts,
+            &mut self.upserts,
+            &mut self.updates,
+            &mut self.deletes,
+            &mut self.batches,
+            &mut self.batches_of_one,
+            &mut self.batch_operations,
+        ] {
+            *counter /= 2;
+        }
+    }
+}
+
+/// How large entities are written.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Sizes {
+    pub writes: u64,
+    pub bytes: u64,
+    pub bytes_max: u64,
+    pub near_bytes: u64,
+    pub refused_bytes: u64,
+    pub properties: u64,
+    pub properties_max: u16,
+    pub near_properties: u64,
+    pub refused_properties: u64,
+    /// The keys of the largest and of the widest.
+    pub largest: Option<(String, String)>,
+    pub widest: Option<(String, String)>,
+}
+
+impl Sizes {
+    pub fn observe(&mut self, record: &AccessRecord) {
+        let Target::Entity { partition, row, properties } = &record.target else { return };
+        let times = u64::from(record.weight.max(1));
+        match record.code {
+            Some(ErrorCode::EntityTooLarge) => self.refused_bytes += times,
+            Some(ErrorCode::TooManyProperties) => self.refused_properties += times,
+            _ => {}
+        }
+        if *properties == 0 {
+            return;
+        }
+        self.writes += times;
+        self.bytes += record.bytes_in * times;
+        self.properties += u64::from(*properties) * times;
+        self.near_bytes += if record.bytes_in >= NEAR_BODY_BYTES { times } else { 0 };
+        self.near_properties += if *properties >= NEAR_PROPERTIES { times } else { 0 };
+        if record.bytes_in > self.bytes_max {
+            self.bytes_max = record.bytes_in;
+            self.largest = Some((short(partition), short(row)));
+        }
+        if *properties > self.properties_max {
+            self.properties_max = *properties;
+            self.widest = Some((short(partition), short(row)));
+        }
+    }
+
+    pub fn halve(&mut self) {
+        for counter in [
+            &mut self.writes,
+            &mut self.bytes,
+            &mut self.near_bytes,
+            &mut self.refused_bytes,
+            &mut self.properties,
+            &mut self.near_properties,
+            &mut self.refused_properties,
+        ] {
+            *counter /= 2;
+        }
+    }
+}
+
+/// Writes that were refused because the entity had changed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Conflicts {
+    pub failed: u64,
+    /// Updates, merges and deletes that succeeded.
+    pub succeeded: u64,
+    /// By `partition / row`.
+    pub keys: HeavyHitters<String>,
+}
+
+impl Default for Conflicts {
+    fn default() -> Self {
+        Self { failed: 0, succeeded: 0, keys: HeavyHitters::new(16) }
+    }
+}
+
+impl Conflicts {
+    pub fn observe(&mut self, record: &AccessRecord) {
+        let times = u64::from(record.weight.max(1));
+        let name = match &record.target {
+            Target::Entity { partition, row, .. } => format!("{} / {}", short(partition), short(row)),
+            Target::Batch { partition, .. } => format!("{} / batch", short(partition)),
+            Target::Query(_) | Target::Whole => return,
+        };
+        if is_conflict(record) {
+            self.failed += times;
+            self.keys.add(name.as_str(), times);
+        } else if record.status < 300
+            && matches!(
+                record.operation,
+                Some("UpdateEntity" | "MergeEntity" | "DeleteEntity" | "EntityGroupTransaction")
+            )
+        {
+            self.succeeded += times;
+        }
+    }
+}
