@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use serde_json::json;
 use tavola_auth::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use tavola_console::ServiceUrl;
 use tavola_frontend::Listener;
 use tavola_model::StorageService;
 
@@ -20,6 +21,16 @@ impl Endpoint {
     pub fn of(listener: &Listener) -> anyhow::Result<Self> {
         let address = listener.socket.local_addr().context("cannot tell the address")?;
         Ok(Self { service: listener.service, address, secure: listener.tls.is_some() })
+    }
+
+    /// As the console shows it.
+    pub fn service_url(&self) -> ServiceUrl {
+        let scheme = if self.secure { "https" } else { "http" };
+        ServiceUrl {
+            service: self.service,
+            base: format!("{scheme}://{}", self.address),
+            is_secure: self.secure,
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -50,6 +61,8 @@ pub struct Banner<'a> {
     pub development: Option<&'static str>,
     /// How it stands with other servers on its store, where there can be any.
     pub servers: Option<String>,
+    /// The console: what a person is told, and its address if it listens.
+    pub console: Option<(String, Option<String>)>,
     /// How long it took to start.
     pub seconds: f64,
 }
@@ -63,6 +76,9 @@ impl Banner<'_> {
             for endpoint in &self.endpoints {
                 out.push_str(&format!("  {:<8} {}\n", endpoint.name(), endpoint.url(name)));
             }
+        }
+        if let Some((console, _)) = &self.console {
+            out.push_str(&format!("  console  {console}\n"));
         }
         let kept = if self.ephemeral { " (removed at exit)" } else { "" };
         out.push_str(&format!("  data     {}{kept}\n", self.location));
@@ -87,6 +103,9 @@ impl Banner<'_> {
         for endpoint in &self.endpoints {
             let suffix = if endpoint.secure { "-tls" } else { "" };
             ready.insert(format!("{}{suffix}", endpoint.name()), json!(endpoint.url(first)));
+        }
+        if let Some((_, Some(url))) = &self.console {
+            ready.insert("console".into(), json!(url));
         }
         ready.insert("pid".into(), json!(std::process::id()));
         ready.into()

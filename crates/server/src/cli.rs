@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::account::{self, SasRequest};
 use crate::settings::{SWITCH, Setting, Values, settings};
-use crate::{cert, cluster, docs, maintain, moving, serve};
+use crate::{cert, cluster, console, docs, maintain, moving, serve};
 
 /// Runs the command that the arguments name; none means `serve`.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
@@ -30,6 +30,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
             moving::import(&values(inner, is_of_store)?, from)
         }
         Some(("account", inner)) => run_account(inner),
+        Some(("console-token", inner)) => console::make_token(&data_dir(inner)?),
         Some(("cluster", inner)) => run_cluster(inner),
         Some(("sas", inner)) => account::sas(&values_for(inner)?, &sas_request(inner)),
         Some(("cert", inner)) => {
@@ -113,6 +114,10 @@ fn command() -> Command {
         )
         .subcommand(account_command().args(data().map(|data| data.global(true))))
         .subcommand(with_data(sas_command()))
+        .subcommand(with_data(
+            Command::new("console-token")
+                .about("Make a new token that opens every account in the console, and print it"),
+        ))
         .subcommand(cluster_command())
         .subcommand(
             Command::new("cert")

@@ -8,6 +8,7 @@ mod banner;
 mod cert;
 mod cli;
 mod cluster;
+mod console;
 mod control;
 mod docs;
 mod files;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use tavola_console::{ConsoleParts, Tail};
 use tavola_frontend::{Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls};
 use tavola_model::{Clock, StorageService};
 use tavola_service::{Service, ServiceSettings};
@@ -20,6 +21,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::accounts::{AccountSource, development_note};
 use crate::banner::{Banner, Endpoint};
+use crate::console;
 use crate::control::{self, Controlled};
 use crate::files;
 use crate::health::{self, Watched};
@@ -63,6 +65,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
 
     let listeners = listen(values, host).await?;
     let watched = listen_for_watchers(values, host).await?;
+    let console_socket = console::Listening::open(values).await?;
     let endpoints = listeners.iter().map(Endpoint::of).collect::<anyhow::Result<Vec<_>>>()?;
 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -85,7 +88,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let pipeline = Pipeline::new(
         accounts.clone(),
         service.clone(),
-        clock,
+        clock.clone(),
         &SystemRandom,
         PipelineSettings { show_plan },
     );
@@ -96,8 +99,27 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let frontend = Frontend::new(pipeline, frontend_settings(values)?).await;
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
+    let mut console = None;
     serving.spawn(sweep_queues(service.clone(), stopped.clone()));
-    serving.spawn(walk_contents(service, stopped.clone()));
+    serving.spawn(walk_contents(service.clone(), stopped.clone()));
+    if let console::Listening::On(socket) = &console_socket {
+        let view =
+            console::View { store: store.clone(), affinity: affinity.clone(), data_dir: folder.path.clone() };
+        let parts = ConsoleParts {
+            service,
+            accounts: accounts.clone(),
+            clock,
+            random: Arc::new(SystemRandom),
+            urls: endpoints.iter().map(Endpoint::service_url).collect(),
+            tail: Arc::new(Tail::default()),
+            view: Arc::new(view),
+        };
+        console = Some(console::console(values, &folder.path, socket, parts)?);
+    }
+    let shown_console = console_socket.shown();
+    if let (console::Listening::On(socket), Some(console)) = (console_socket, console) {
+        serving.spawn(console.serve(socket, stopped.clone()));
+    }
     if let Some(socket) = watched {
         let watched = Watched { store: store.clone(), affinity };
         serving.spawn(health::serve(socket, watched, stopped.clone()));
@@ -114,6 +136,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         ephemeral: folder.temporary.is_some() && store.is_local(),
         development: development_note(&accounts.current()),
         servers: joined.as_ref().map(Joined::text),
+        console: shown_console,
         seconds: started.elapsed().as_secs_f64(),
     };
     announce(values, &banner)?;

@@ -27,6 +27,7 @@ mod service;
 mod table;
 
 pub use blob::{BlobContents, Walked};
+pub use queue::InspectedMessage;
 pub use service::{AnswerRoom, Executed, Service, ServiceSettings};
 pub use table::{Plan, plan};
 pub use tavola_engine::{ByteSource, PIECE_BYTES_MAX, SourceError};

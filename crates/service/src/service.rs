@@ -15,7 +15,7 @@ use crate::blob::{Blobs, Overwrites, Walked};
 use crate::catalog::{Catalog, ResourceKind};
 use crate::long_reads::LongReads;
 use crate::properties::PropertiesStore;
-use crate::queue::Queues;
+use crate::queue::{InspectedMessage, Queues};
 use crate::table::Tables;
 
 /// Memory for an answer while it is put together. Whoever sends the answer gives it, and takes it back when the answer
@@ -209,6 +209,18 @@ impl Service {
         let found = self.catalog.find(account, kind, &key).await;
         let found = found.map_err(|failure| failure.answer(service))?;
         Ok(found.map(|resource| resource.identifiers.clone()))
+    }
+
+    /// The first messages of a queue as they stand, hidden ones too, each with the receipt that holds now. For whoever
+    /// owns the account: the service itself shows this to nobody. It changes nothing.
+    pub async fn inspect_queue(
+        &self,
+        account: &AccountName,
+        queue: &QueueName,
+        count_max: usize,
+    ) -> Result<Vec<InspectedMessage>, ServiceError> {
+        let found = self.queues.inspect(account, queue, count_max).await;
+        found.map_err(|failure| failure.answer(StorageService::Queue))
     }
 
     /// Removes messages that have expired at the front of each queue, a bounded number at a time. Call it now and

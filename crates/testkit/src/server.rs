@@ -76,6 +76,10 @@ impl TestServer {
                 command.args([port, "0"]);
             }
         }
+        // By the environment, which a server that knows no console ignores.
+        if !options.arguments.iter().any(|argument| argument == "--console-port") {
+            command.env("TAVOLA_CONSOLE_PORT", "off");
+        }
         command.arg("--ready-file");
         command.arg(folder.path().join("ready"));
         match &options.data {

@@ -87,6 +87,12 @@ impl Affinity {
         &self.me
     }
 
+    /// The servers that are up, as far as is known; this one first.
+    pub fn members(&self) -> Vec<Member> {
+        let others = self.others.load();
+        std::iter::once(&self.me).chain(others.iter().map(|peer| &peer.member)).cloned().collect()
+    }
+
     /// From now on these are the servers that are up; this one may be among them.
     pub fn meet(&self, members: Vec<Member>) {
         let known = self.others.load();

@@ -18,6 +18,7 @@ pub use answer_in::{
 };
 pub use decode::{QueueRequest, decode};
 pub(crate) use encode::{SERVER, encode_error, encode_outcome, sender_of};
+pub use options::write_pop_receipt;
 pub use request_out::{
     HeldMessage, MessageLife, QueueQuery, clear_messages, create_queue, delete_message, delete_queue,
     get_messages, get_queue_acl, get_queue_metadata, list_queues, peek_messages, put_message, set_queue_acl,

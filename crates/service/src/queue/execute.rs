@@ -71,7 +71,7 @@ impl Queues {
 
     /// Runs `work` on the space of a queue. A space that is gone although the queue is there was cleared away
     /// meanwhile, and the work is done on its successor: nothing was kept in the old one.
-    async fn on_space<T, Work: Future<Output = Result<T, Failure>>>(
+    pub(super) async fn on_space<T, Work: Future<Output = Result<T, Failure>>>(
         &self,
         account: &AccountName,
         name: &QueueName,

@@ -6,6 +6,7 @@
 mod clock;
 mod execute;
 mod get;
+mod inspect;
 mod live;
 mod messages;
 mod queues;
@@ -19,6 +20,7 @@ use tavola_engine::Engine;
 use tavola_model::{Clock, RandomSource};
 
 use crate::catalog::Catalog;
+pub use inspect::InspectedMessage;
 use live::LiveQueues;
 
 /// The queues of all accounts.

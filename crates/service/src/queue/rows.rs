@@ -52,6 +52,9 @@ impl QueuePosition {
         (*kind == POSITION_ROW).then_some(Self { visible, id: MessageId(Guid(id.try_into().ok()?)) })
     }
 
+    /// Behind every position.
+    pub const END: &'static [u8] = &[POSITION_ROW + 1];
+
     /// All positions from the head to the last that is visible now.
     pub fn visible_range(head: DateTime, now: DateTime) -> ScanRange {
         let bound = |ticks: u64| {

@@ -1,0 +1,246 @@
+//! What the pages ask beside the data itself.
+//!
+//! | path | answers |
+//! |---|---|
+//! | `/api/server` | version, how to connect to each opened account, health, servers on the store |
+//! | `/api/resources?account=` | tables, queues and containers, with what the last look found |
+//! | `/api/table?account=&table=` | a fresh look at a table |
+//! | `/api/plan?filter=` | how a filter would be read, by the planner that reads it |
+//! | `/api/queue?account=&queue=` | the messages of a queue as they stand, hidden ones too |
+//! | `POST /api/sas` | a shared access signature (`sas.rs`) |
+
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+use serde_json::{Value, json};
+use tavola_auth::{Account, Caller};
+use tavola_model::{
+    AccountName, BlobCommand, BlobOutcome, Command, ErrorCode, ListContainers, ListQueues, Outcome, Query,
+    QueryTables, QueueCommand, QueueName, QueueOutcome, ServiceError, StorageService, TableCommand,
+    TableName, TableOutcome,
+};
+
+use crate::body;
+use crate::connect::connect;
+use crate::listen::Console;
+use crate::respond::{Answer, Visit, json_answer, not_allowed, refuse};
+use crate::sas;
+
+/// Names in a list of resources.
+const NAMES_MAX: usize = 1000;
+/// Messages that a page shows of a queue.
+const MESSAGES_MAX: usize = 200;
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Answers a request to the API.
+pub(crate) async fn answer(console: &Console, visit: &Visit, request: Request<Incoming>) -> Answer {
+    let path = request.uri().path().to_owned();
+    let text = request.uri().query().unwrap_or_default().to_owned();
+    let Some(query) = Query::parse(&text) else {
+        return refuse(StatusCode::BAD_REQUEST, "InvalidUri", "the query is not text");
+    };
+    let asked = Asked { console, visit, query: &query };
+    let done = match (request.method(), path.as_str()) {
+        (&Method::GET, "/api/server") => asked.server().await,
+        (&Method::GET, "/api/resources") => asked.resources().await,
+        (&Method::GET, "/api/table") => asked.table().await,
+        (&Method::GET, "/api/plan") => asked.plan(),
+        (&Method::GET, "/api/queue") => asked.queue().await,
+        (&Method::POST, "/api/sas") => match body::read(request.into_body(), BODY_BYTES_MAX).await {
+            Ok(body) => asked.sas(&serde_json::from_slice(&body).unwrap_or_default()),
+            Err(_) => Err(ErrorCode::InvalidInput.into()),
+        },
+        (_, "/api/sas") => return not_allowed("POST"),
+        (&Method::GET, _) => return refuse(StatusCode::NOT_FOUND, "NotFound", "there is nothing here"),
+        _ => return not_allowed("GET"),
+    };
+    match done {
+        Ok(value) => json_answer(StatusCode::OK, &value),
+        Err(error) => refuse(tavola_protocol::status(error.code), error.code.as_str(), &error.message),
+    }
+}
+
+/// A request to the API.
+struct Asked<'a> {
+    console: &'a Console,
+    visit: &'a Visit,
+    query: &'a Query<'a>,
+}
+
+impl Asked<'_> {
+    fn text(&self, name: &str) -> &str {
+        self.query.get(name).unwrap_or_default()
+    }
+
+    /// The account that is asked for, if the session opens it.
+    fn account(&self, name: &str) -> Result<Account, ServiceError> {
+        let name = AccountName::parse(name).ok_or(ErrorCode::InvalidInput)?;
+        let accounts = self.console.inner.parts.accounts.current();
+        let token = (self.console.inner.settings.token)();
+        let account =
+            accounts.get(&name).filter(|account| self.visit.session.opens(account, token.as_deref()));
+        account.cloned().ok_or_else(|| ErrorCode::AuthorizationFailure.into())
+    }
+
+    async fn execute(
+        &self,
+        account: &Account,
+        service: StorageService,
+        command: Command,
+    ) -> Result<Outcome, ServiceError> {
+        let parts = &self.console.inner.parts;
+        let caller = Caller::owner(account, service);
+        let permitted = tavola_auth::authorize(&caller, None, command, parts.clock.now())?;
+        parts.service.execute(permitted).await
+    }
+
+    async fn server(&self) -> Result<Value, ServiceError> {
+        let inner = &self.console.inner;
+        let token = (inner.settings.token)();
+        let accounts = inner.parts.accounts.current();
+        let opened = self.visit.session.opened(&accounts, token.as_deref());
+        let connections: Vec<Value> =
+            opened.iter().map(|account| connect(account, &inner.parts.urls)).collect();
+        let members: Vec<Value> = inner
+            .parts
+            .view
+            .members()
+            .iter()
+            .map(|member| json!({ "name": member.name, "host": member.host, "isThis": member.is_this }))
+            .collect();
+        Ok(json!({
+            "version": inner.settings.version,
+            "accounts": connections,
+            "health": self.console.health().await,
+            "members": members,
+        }))
+    }
+
+    async fn resources(&self) -> Result<Value, ServiceError> {
+        let account = self.account(self.text("account"))?;
+        let tables = self.tables(&account).await?;
+        let shown: Vec<Value> = tables
+            .iter()
+            .map(|table| {
+                let sight = self.console.inner.sights.last(account.name(), table);
+                json!({ "name": table.as_str(), "sight": sight.map(|sight| sight.show_counts()) })
+            })
+            .collect();
+        let console = self.console.clone();
+        let looked_at = account.clone();
+        tokio::spawn(async move {
+            for table in tables {
+                console.inner.sights.look(&looked_at, &table).await;
+            }
+        });
+        let (queues, containers) = (self.queues(&account).await?, self.containers(&account).await?);
+        Ok(json!({ "tables": shown, "queues": queues, "containers": containers }))
+    }
+
+    async fn tables(&self, account: &Account) -> Result<Vec<TableName>, ServiceError> {
+        let mut query = QueryTables::default();
+        let mut tables = Vec::new();
+        loop {
+            let command = Command::Table(TableCommand::QueryTables(query.clone()));
+            match self.execute(account, StorageService::Table, command).await? {
+                Outcome::Table(TableOutcome::TablesQueried(page)) => {
+                    tables.extend(page.tables);
+                    query.from = page.next;
+                }
+                _ => return Ok(tables),
+            }
+            if query.from.is_none() || tables.len() >= NAMES_MAX {
+                return Ok(tables);
+            }
+        }
+    }
+
+    async fn queues(&self, account: &Account) -> Result<Vec<Value>, ServiceError> {
+        let list =
+            Command::Queue(QueueCommand::ListQueues(ListQueues { max: Some(1000), ..ListQueues::default() }));
+        let Outcome::Queue(QueueOutcome::QueuesListed(page)) =
+            self.execute(account, StorageService::Queue, list).await?
+        else {
+            return Ok(Vec::new());
+        };
+        let mut queues = Vec::new();
+        for queue in page.queues {
+            let fetch = Command::Queue(QueueCommand::GetQueueMetadata(queue.name.clone()));
+            // A queue that was deleted meanwhile is left out.
+            if let Ok(Outcome::Queue(QueueOutcome::QueueMetadataFetched { message_count, .. })) =
+                self.execute(account, StorageService::Queue, fetch).await
+            {
+                queues.push(json!({ "name": queue.name.as_str(), "messages": message_count }));
+            }
+        }
+        Ok(queues)
+    }
+
+    async fn containers(&self, account: &Account) -> Result<Vec<Value>, ServiceError> {
+        let list =
+            BlobCommand::ListContainers(ListContainers { max: Some(1000), ..ListContainers::default() });
+        match self.execute(account, StorageService::Blob, Command::Blob(Box::new(list))).await {
+            Ok(Outcome::Blob(outcome)) => match *outcome {
+                BlobOutcome::ContainersListed(page) => {
+                    Ok(page.containers.iter().map(|(name, _)| json!({ "name": name.as_str() })).collect())
+                }
+                _ => Ok(Vec::new()),
+            },
+            Ok(_) => Ok(Vec::new()),
+            // There is no blob service without a store of contents.
+            Err(error) if error.code == ErrorCode::NotImplemented => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn table(&self) -> Result<Value, ServiceError> {
+        let account = self.account(self.text("account"))?;
+        let table = TableName::parse(self.text("table"))?;
+        self.console.inner.sights.look(&account, &table).await;
+        let sight = self.console.inner.sights.last(account.name(), &table);
+        Ok(sight.map_or(Value::Null, |sight| sight.show()))
+    }
+
+    fn plan(&self) -> Result<Value, ServiceError> {
+        let filter = tavola_odata::parse_filter(self.text("filter"))?;
+        let plan = tavola_service::plan(filter.as_ref());
+        Ok(json!({ "kind": plan.kind.as_str(), "ranges": plan.ranges.len() }))
+    }
+
+    async fn queue(&self) -> Result<Value, ServiceError> {
+        let account = self.account(self.text("account"))?;
+        let queue = QueueName::parse(self.text("queue"))?;
+        let parts = &self.console.inner.parts;
+        let fetch = Command::Queue(QueueCommand::GetQueueMetadata(queue.clone()));
+        let Outcome::Queue(QueueOutcome::QueueMetadataFetched { message_count, .. }) =
+            self.execute(&account, StorageService::Queue, fetch).await?
+        else {
+            return Ok(Value::Null);
+        };
+        let found = parts.service.inspect_queue(account.name(), &queue, MESSAGES_MAX).await?;
+        let messages: Vec<Value> = found
+            .iter()
+            .map(|found| {
+                let message = &found.message;
+                json!({
+                    "id": message.id.to_string(),
+                    "inserted": message.inserted.to_text_7_digits(),
+                    "expires": message.expires.to_text_7_digits(),
+                    "visible": found.visible.to_text_7_digits(),
+                    "tries": message.dequeue_count,
+                    "text": message.text,
+                    "receipt": tavola_protocol::queue::write_pop_receipt(found.hold.receipt),
+                })
+            })
+            .collect();
+        Ok(
+            json!({ "now": parts.clock.now().to_text_7_digits(), "count": message_count, "messages": messages }),
+        )
+    }
+
+    fn sas(&self, wanted: &Value) -> Result<Value, ServiceError> {
+        let name = wanted.get("account").and_then(Value::as_str).unwrap_or_default();
+        let account = self.account(name)?;
+        let token = sas::sign(&account, wanted, self.console.inner.parts.clock.now())?;
+        Ok(json!({ "token": token }))
+    }
+}

@@ -1,0 +1,123 @@
+//! The event stream: what the pages show live, once a second.
+//!
+//! | event | data |
+//! |---|---|
+//! | `hello` | the time of the server |
+//! | `figures` | requests by kind in each of the last seconds, and the figures of the last minute |
+//! | `tail` | the requests since the last event |
+//! | `health` | whether the store answers, its figures, the disk |
+//!
+//! A stream ends with its session. A page that does not read gets nothing more until it does: nothing is queued.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde_json::{Value, json};
+use tavola_model::AccountName;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::body::AnswerBody;
+use crate::listen::Console;
+use crate::respond::{Answer, Visit, refuse};
+
+const EVERY: Duration = Duration::from_secs(1);
+/// Health is looked at every so many seconds.
+const HEALTH_EVERY: u64 = 5;
+const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
+/// Requests in one event.
+const REQUESTS_MAX: usize = 40;
+
+/// Starts a stream.
+pub(crate) fn stream(console: &Console, visit: Visit) -> Answer {
+    let Ok(slot) = console.inner.streams.clone().try_acquire_owned() else {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "ServerBusy", "too many pages are open");
+    };
+    let (sender, receiver) = mpsc::channel(4);
+    let console = console.clone();
+    tokio::spawn(async move {
+        feed(&console, &visit.session_name, &sender).await;
+        drop(slot);
+    });
+    let mut answer = Response::new(AnswerBody::Events(receiver));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    answer
+}
+
+/// Sends events until the page is gone or its session has ended.
+async fn feed(console: &Console, session_name: &str, sender: &mpsc::Sender<Bytes>) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut last, mut count) = (0, 0_u64);
+    let mut first = vec![event("hello", &json!({ "now": console.now_ms() }))];
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = sender.closed() => return,
+        }
+        let Some(session) = console.inner.sessions.find(session_name) else { return };
+        let token = (console.inner.settings.token)();
+        let is_shown = |account: &AccountName| {
+            let accounts = console.inner.parts.accounts.current();
+            accounts.get(account).is_some_and(|account| session.opens(account, token.as_deref()))
+        };
+        let mut events = std::mem::take(&mut first);
+        events.push(event("figures", &console.figures(is_shown)));
+        let (requests, now_last) = console.inner.parts.tail.since(last, REQUESTS_MAX, is_shown);
+        last = now_last;
+        if !requests.is_empty() {
+            events.push(event("tail", &Value::Array(requests)));
+        }
+        if count % HEALTH_EVERY == 0 {
+            events.push(event("health", &console.health().await));
+        }
+        count += 1;
+        if sender.send(events.concat().into()).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn event(name: &str, data: &Value) -> Vec<u8> {
+    format!("event: {name}\ndata: {data}\n\n").into_bytes()
+}
+
+impl Console {
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.inner.parts.clock.now().unix_seconds() * 1000
+    }
+
+    pub(crate) fn figures(&self, _is_shown: impl Fn(&AccountName) -> bool) -> Value {
+        json!({ "now": self.now_ms(), "kinds": crate::tail::KINDS, "seconds": self.inner.parts.tail.seconds() })
+    }
+
+    /// How the store is.
+    pub(crate) async fn health(&self) -> Value {
+        let view = &self.inner.parts.view;
+        let failure = match timeout(PROBE_TIME_MAX, view.probe()).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error),
+            Err(_) => Some("the store does not answer".to_owned()),
+        };
+        let health = view.health();
+        let figures: Vec<Value> = health
+            .figures
+            .iter()
+            .map(|figure| {
+                json!({ "name": figure.name, "help": figure.help, "value": figure.value, "isCounter": figure.is_counter })
+            })
+            .collect();
+        json!({
+            "failure": failure,
+            "figures": figures,
+            "engine": health.engine,
+            "location": health.location,
+            "uptime": self.inner.parts.clock.now().seconds_between(self.inner.started),
+            "disk": health.disk.map(|disk| json!({
+                "total": disk.total_bytes, "free": disk.free_bytes, "data": disk.data_bytes
+            })),
+        })
+    }
+}

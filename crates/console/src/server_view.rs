@@ -1,0 +1,64 @@
+//! What the console shows of the server as a whole. The server gives it; the console knows no engine.
+
+use async_trait::async_trait;
+
+/// The server, seen by the console.
+#[async_trait]
+pub trait ServerView: Send + Sync + 'static {
+    /// Whether the store answers a read now; else why not, for a person.
+    async fn probe(&self) -> Result<(), String>;
+
+    /// What the store says of itself now.
+    fn health(&self) -> Health;
+
+    /// The servers that share the store; empty where this one is alone.
+    fn members(&self) -> Vec<MemberView>;
+}
+
+/// How the store is.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// Figures with their meaning.
+    pub figures: Vec<HealthFigure>,
+    /// The disk that holds the data folder.
+    pub disk: Option<DiskSpace>,
+    /// Where rows are, for a person.
+    pub location: String,
+    /// `local` or `cql`.
+    pub engine: &'static str,
+}
+
+/// One figure of a store.
+#[derive(Clone, Debug)]
+pub struct HealthFigure {
+    /// Its name as a metric.
+    pub name: &'static str,
+    /// What it means.
+    pub help: &'static str,
+    /// Its value.
+    pub value: u64,
+    /// Whether it only grows.
+    pub is_counter: bool,
+}
+
+/// Room on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// All of it.
+    pub total_bytes: u64,
+    /// What is left.
+    pub free_bytes: u64,
+    /// What the data folder takes.
+    pub data_bytes: u64,
+}
+
+/// A server on the store.
+#[derive(Clone, Debug)]
+pub struct MemberView {
+    /// Its name.
+    pub name: String,
+    /// Where it listens.
+    pub host: String,
+    /// Whether it is this one.
+    pub is_this: bool,
+}

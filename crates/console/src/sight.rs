@@ -1,0 +1,183 @@
+//! What the tables hold, as far as a bounded look tells: how many entities and partitions, how large, which properties
+//! of which types.
+//!
+//! A look reads a table from its start through the service, a page at a time, up to so many entities; one table at a
+//! time, and not again for a while. A table that has more says so. Pages are shown what the last look found.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tavola_auth::{Account, Caller};
+use tavola_model::{
+    AccountName, Clock, Command, Outcome, QueryEntities, ServiceError, StorageService, TableCommand,
+    TableName, TableOutcome,
+};
+use tavola_service::Service;
+use tokio::sync::Semaphore;
+
+/// Entities of one look.
+const ENTITIES_MAX: usize = 20_000;
+/// Entities of which the properties are noted.
+const NOTED_MAX: usize = 2_000;
+/// Properties that are noted.
+const PROPERTIES_MAX: usize = 400;
+/// Tables that are remembered.
+const TABLES_MAX: usize = 2_000;
+/// How old a look may be.
+const AGE_MAX: Duration = Duration::from_secs(20);
+
+/// What a look found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sight {
+    entities: usize,
+    bytes: usize,
+    partitions: usize,
+    /// Whether that is the whole table.
+    is_whole: bool,
+    noted: usize,
+    /// For each property, how many of the noted entities have it, by type.
+    properties: BTreeMap<Box<str>, BTreeMap<&'static str, usize>>,
+}
+
+impl Sight {
+    /// The counts alone.
+    pub fn show_counts(&self) -> Value {
+        json!({
+            "entities": self.entities,
+            "bytes": self.bytes,
+            "partitions": self.partitions,
+            "isWhole": self.is_whole,
+        })
+    }
+
+    /// As the pages take it.
+    pub fn show(&self) -> Value {
+        let properties: Vec<Value> = self
+            .properties
+            .iter()
+            .map(|(name, types)| json!({ "name": name, "types": types, "of": self.noted }))
+            .collect();
+        json!({
+            "entities": self.entities,
+            "bytes": self.bytes,
+            "partitions": self.partitions,
+            "isWhole": self.is_whole,
+            "properties": properties,
+        })
+    }
+}
+
+type TableKey = (AccountName, Box<str>);
+
+/// The last look at each table.
+pub(crate) struct Sights {
+    service: Service,
+    clock: Arc<dyn Clock>,
+    state: Mutex<HashMap<TableKey, Seen>>,
+    turn: Arc<Semaphore>,
+}
+
+#[derive(Clone, Default)]
+struct Seen {
+    at: Duration,
+    is_looking: bool,
+    sight: Option<Arc<Sight>>,
+}
+
+impl Sights {
+    pub fn new(service: Service, clock: Arc<dyn Clock>) -> Self {
+        Self { service, clock, state: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// What the last look found, if there was one.
+    pub fn last(&self, account: &AccountName, table: &TableName) -> Option<Arc<Sight>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.get(&(account.clone(), table.folded().into()))?.sight.clone()
+    }
+
+    /// Whether the last look is too old, and nobody is about to look.
+    fn is_due(&self, key: &TableKey) -> bool {
+        let now = self.clock.monotonic();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.len() >= TABLES_MAX && !state.contains_key(key) {
+            state.retain(|_, seen| now.saturating_sub(seen.at) < AGE_MAX);
+        }
+        let seen = state.entry(key.clone()).or_default();
+        let is_due = !seen.is_looking && (seen.sight.is_none() || now.saturating_sub(seen.at) >= AGE_MAX);
+        seen.is_looking |= is_due;
+        is_due
+    }
+
+    /// Looks at a table if the last look is old.
+    pub async fn look(&self, account: &Account, table: &TableName) {
+        let key: TableKey = (account.name().clone(), table.folded().into());
+        if !self.is_due(&key) {
+            return;
+        }
+        let sight = match self.turn.acquire().await {
+            Ok(_turn) => self.read(account, table).await.ok(),
+            Err(_) => None,
+        };
+        let at = self.clock.monotonic();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match sight {
+            Some(sight) => {
+                state.insert(key, Seen { at, is_looking: false, sight: Some(Arc::new(sight)) });
+            }
+            // The table may be gone.
+            None => {
+                state.remove(&key);
+            }
+        }
+    }
+
+    async fn read(&self, account: &Account, table: &TableName) -> Result<Sight, ServiceError> {
+        let caller = Caller::owner(account, StorageService::Table);
+        let mut sight = Sight::default();
+        let mut from = None;
+        let mut last_partition = None;
+        loop {
+            let query = QueryEntities { table: table.clone(), filter: None, top: None, from };
+            let command = Command::Table(TableCommand::QueryEntities(query));
+            let permitted = tavola_auth::authorize(&caller, None, command, self.clock.now())?;
+            let Outcome::Table(TableOutcome::EntitiesQueried(page)) = self.service.execute(permitted).await?
+            else {
+                return Ok(sight);
+            };
+            for entity in &page.entities {
+                sight.entities += 1;
+                sight.bytes += entity.properties.entity_bytes(&entity.key);
+                if last_partition.as_ref() != Some(&entity.key.partition) {
+                    sight.partitions += 1;
+                    last_partition = Some(entity.key.partition.clone());
+                }
+                if sight.noted < NOTED_MAX {
+                    sight.noted += 1;
+                    for property in entity.properties.iter() {
+                        let is_known = sight.properties.contains_key(property.name);
+                        if is_known || sight.properties.len() < PROPERTIES_MAX {
+                            let types = sight.properties.entry(property.name.into()).or_default();
+                            *types.entry(type_name(property.value)).or_default() += 1;
+                        }
+                    }
+                }
+            }
+            from = page.next;
+            if from.is_none() {
+                sight.is_whole = true;
+                return Ok(sight);
+            }
+            if sight.entities >= ENTITIES_MAX {
+                return Ok(sight);
+            }
+        }
+    }
+}
+
+/// `Int32` and the like.
+fn type_name(value: tavola_model::EdmValue<'_>) -> &'static str {
+    let name = value.edm_type().as_str();
+    name.strip_prefix("Edm.").unwrap_or(name)
+}

@@ -1,0 +1,102 @@
+// What the traffic shows to be costly or wrong, ranked, with the keys that fix it.
+
+import { signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import * as api from '../api';
+import { findings, findingsError, loadFindings, type Finding, type KeyPart } from '../advice';
+import { ms, PLAN_CLASS, PLAN_NAMES, short, whole } from '../format';
+import { here, link, resources, say, server } from '../store';
+import { Chip, Copy, Empty, ErrorNote, Icon, percent } from '../ui';
+import { Shell } from '../shell';
+import { useState } from 'preact/hooks';
+
+interface Cost { currency: string; total_per_month: number; observed_hours: number; tables: { account: string; table: string; storage_per_month: number; requests_per_month: number; shapes: { shape: string; requests: number; cost_per_month: number; wasted_per_month: number }[] }[] }
+const cost = signal<Cost | null>(null);
+const ignored = signal<Set<string>>(new Set());
+
+export function AdvisorPage() {
+  const [scope, setScope] = useState('');
+  useEffect(() => {
+    const load = () => { void loadFindings(); api.get<Cost>('/api/cost').then((found) => (cost.value = found), () => {}); };
+    load();
+    const timer = setInterval(load, 15_000);
+    return () => clearInterval(timer);
+  }, []);
+  const wanted = here.value.query.get('at');
+  useEffect(() => { if (wanted) document.getElementById(`f-${wanted}`)?.scrollIntoView({ block: 'start' }); }, [wanted, findings.value === null]);
+  const all = (findings.value ?? []).filter((finding) => !ignored.value.has(finding.id));
+  const tables = [...new Set(all.map((finding) => finding.table))];
+  const shown = all.filter((finding) => !scope || finding.table === scope);
+  const scanned = all.reduce((sum, finding) => sum + finding.rows_scanned, 0);
+  const returned = all.reduce((sum, finding) => sum + finding.rows_returned, 0);
+  const price = cost.value;
+  const quiet = (resources.value?.tables ?? []).map((table) => table.name).filter((name) => !all.some((finding) => finding.table.toLowerCase() === name.toLowerCase()));
+  const actions = tables.length > 1 ? <select class="inp sm scope" aria-label="Scope" value={scope} onChange={(event) => setScope(event.currentTarget.value)}><option value="">All tables</option>{tables.map((table) => <option key={table} value={table}>{table}</option>)}</select> : undefined;
+  return (
+    <Shell title="Advisor" label="Advisor" actions={actions}>
+      <div class="sumline"><span><b>{findings.value ? all.length : '–'}</b> {all.length === 1 ? 'finding' : 'findings'}</span>
+        {scanned > 0 && <span><b>{percent(Math.max(0, 1 - returned / scanned))}</b> of the rows they read are thrown away</span>}
+        {price && price.total_per_month > 0 && <span><b>{price.currency} {price.total_per_month.toFixed(price.total_per_month < 10 ? 2 : 0)}</b> a month at list price</span>}
+        <span class="grow" />{price && <span class="small">From {price.observed_hours < 1 ? `${Math.max(1, Math.round(price.observed_hours * 60))} min` : `${short(price.observed_hours)} h`} of requests</span>}</div>
+      {findingsError.value && <ErrorNote error={findingsError.value}><button type="button" class="btn sm" onClick={loadFindings}>Try again</button></ErrorNote>}
+      <div class="adv">
+        {shown.map((finding, index) => <Card key={finding.id} finding={finding} rank={index + 1} currency={price?.currency ?? '$'} />)}
+        {findings.value && !all.length && !resources.value?.tables.length && <Empty icon="adv" title="No traffic yet">The advisor reads the requests that clients send to this server.</Empty>}
+        {findings.value && quiet.length > 0 && (
+          <section class="panel quiet" aria-label="No findings"><span class="ok"><Icon name="check" /></span><div class="grow"><b>Nothing to improve in {quiet.slice(0, 6).map((name, index) => <span key={name}>{index > 0 && ', '}<code>{name}</code></span>)}{quiet.length > 6 && ` and ${quiet.length - 6} more`}</b><div class="small dim">Their requests are point reads, short ranges and writes that spread.</div></div></section>
+        )}
+        {price && price.tables.length > 0 && <CostTable price={price} />}
+      </div>
+    </Shell>
+  );
+}
+
+const Parts = ({ parts }: { parts: KeyPart[] }) => <span>{parts.map((part, index) => (part.new ? <mark key={index}>{part.text}</mark> : <bdi key={index}>{part.text}</bdi>))}</span>;
+
+function Card({ finding, rank, currency }: { finding: Finding; rank: number; currency: string }) {
+  const kind = finding.plan ? PLAN_CLASS[finding.plan] ?? '' : '';
+  const ratio = finding.rows_returned > 0 ? finding.rows_scanned / finding.rows_returned : finding.rows_scanned;
+  const whatif = finding.what_if ? `tavola whatif --account ${finding.account} --table ${finding.table} --partition '${finding.what_if.partition}' --row '${finding.what_if.row}'${finding.what_if.is_index ? ' --index' : ''}` : '';
+  const ignore = () => { ignored.value = new Set([...ignored.value, finding.id]); say('Hidden until this page is loaded again'); };
+  const example = finding.example;
+  return (
+    <article class="panel card" id={`f-${finding.id}`}>
+      <div class="hd"><span class={`rank ${finding.severity === 'bad' ? 'bad' : finding.severity === 'warning' ? 'warn' : ''}`}>{rank}</span>
+        <div class="grow"><h2>{finding.title}</h2><p class="meta"><a class="mono" href={link('table', finding.account, finding.table)}>{finding.table}</a>{finding.requests_per_hour >= 1 && <> · {short(finding.requests_per_hour)} times/h</>}{finding.plan && <> · <Chip kind={kind}>{PLAN_NAMES[kind] ?? finding.plan}</Chip></>}{finding.shape && <> · <code class="wrapany">{finding.shape}</code></>} · <a href={`${link('live')}?q=${encodeURIComponent(`table:${finding.table}`)}`}>see requests</a></p></div>
+        <div class="cost">{finding.cost_per_month !== null ? <><b>{currency} {finding.cost_per_month.toFixed(finding.cost_per_month < 10 ? 2 : 0)}</b>a month</> : <><b>{finding.rule.replace(/-/g, ' ')}</b>{finding.severity}</>}</div></div>
+      <div class="two">
+        <div><p>{finding.fact}</p><p class="advice"><b>{finding.guide_section}.</b> {finding.advice}</p>
+          {finding.keys.length > 0 && <div class="keys" tabIndex={0} role="region" aria-label="Keys now and then">{finding.keys.map((sample, index) => <div key={index}><span class="lb">{sample.label}</span><Parts parts={sample.partition} /><Parts parts={sample.row} /></div>)}</div>}
+          {finding.price && <p class="small dim pricenote">{finding.price}</p>}</div>
+        <div>
+          {finding.rows_scanned > 0 && <><div class="sub">Rows read for rows sent</div><div class="ba"><span class="m">Rows</span><i class="b full" /><span class="v dim">{whole(finding.rows_scanned)}</span><i class="a" style={{ width: `${Math.max(0.6, 100 / Math.max(1, ratio))}%` }} /><span class="v n">{whole(finding.rows_returned)}</span></div></>}
+          {example && <><div class="sub exhead">A real request</div><div class="cs exbox"><bdi>{example.request}</bdi><Copy text={example.request} label="Copy request" /></div><p class="small dim">read {whole(example.rows_scanned)}, sent {whole(example.rows_returned)}, {ms(example.total_ms)}</p></>}
+        </div>
+      </div>
+      <div class="acts">
+        {whatif && <WhatIf command={whatif} />}
+        <a class="btn" href={link('heatmap', finding.account, finding.table)}>Open heat map</a>
+        {example && /\s(eq|ne|gt|ge|lt|le)\s/.test(example.request) && <a class="btn ghost hide-s" href={`${link('table', finding.account, finding.table)}?filter=${encodeURIComponent(example.request.replace(/^.*\$filter=/, ''))}`}>Run the example</a>}
+        <span class="grow" /><button type="button" class="btn ghost" onClick={ignore}>Ignore</button>
+      </div>
+    </article>
+  );
+}
+
+function WhatIf({ command }: { command: string }) {
+  const [open, setOpen] = useState(false);
+  return <>{open ? <div class="cs whatif">{command}<Copy text={command} label="Copy command" /></div> : <button type="button" class="btn pri" onClick={() => setOpen(true)} title={`Replays the recorded requests on a copy of ${server.value ? 'the table' : 'it'}; the table itself is not touched`}>Try it on a copy</button>}</>;
+}
+
+function CostTable({ price }: { price: Cost }) {
+  return (
+    <section class="panel" aria-label="Cost"><header><h2>What this traffic would cost</h2><span class="dim small">a month at list price, from the observed rate</span></header>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Cost by table"><table><thead><tr><th>Table</th><th class="num">Storage</th><th class="num">Requests</th><th>Dearest requests</th><th class="num">A month</th><th class="num">Of it wasted</th></tr></thead><tbody>
+        {price.tables.slice(0, 20).flatMap((table) => (table.shapes.length ? table.shapes.slice(0, 3) : [null]).map((shape, index) => (
+          <tr key={`${table.account}/${table.table}/${index}`}><td class="mono">{index === 0 && <a href={link('table', table.account, table.table)}>{table.table}</a>}</td><td class="num">{index === 0 && money(price.currency, table.storage_per_month)}</td><td class="num">{index === 0 && money(price.currency, table.requests_per_month)}</td>
+            <td class="mono ellip shapecell" title={shape?.shape}>{shape?.shape ?? '–'}</td><td class="num">{shape && money(price.currency, shape.cost_per_month)}</td><td class={`num ${shape && shape.wasted_per_month > shape.cost_per_month / 2 ? 'warn' : 'dim'}`}>{shape && money(price.currency, shape.wasted_per_month)}</td></tr>
+        )))}
+      </tbody></table></div></section>
+  );
+}
+const money = (currency: string, value: number) => `${currency} ${value >= 100 ? whole(value) : value >= 0.01 || value === 0 ? value.toFixed(2) : '< 0.01'}`;

@@ -1,0 +1,221 @@
+// What every page shares: the session, the resources of the account at hand, the event stream, the theme, toasts.
+
+import { computed, signal } from '@preact/signals';
+import * as api from './api';
+
+export interface Sight { entities: number; bytes: number; partitions: number; isWhole: boolean }
+export interface PropertySight { name: string; types: Record<string, number>; of: number }
+export interface FullSight extends Sight { properties: PropertySight[] }
+export interface Resources {
+  tables: { name: string; sight: Sight | null }[];
+  queues: { name: string; messages: number }[];
+  containers: { name: string }[];
+}
+export interface Connection { account: string; scheme: string; endpoints: { service: string; url: string }[]; key: string | null }
+export interface HealthFigure { name: string; help: string; value: number; isCounter: boolean }
+export interface Health {
+  failure: string | null; figures: HealthFigure[]; engine: string; location: string; uptime: number;
+  disk: { total: number; free: number; data: number } | null;
+}
+export interface ServerInfo { version: string; accounts: Connection[]; health: Health; members: { name: string; host: string; isThis: boolean }[] }
+export interface TailItem {
+  n: number; at: number; account: string | null; service: string; operation: string | null; resource: string | null;
+  text: string; partition: string | null; kind: string; ranges: number | null; scanned: number; returned: number;
+  bytesIn: number; bytesOut: number; queued: number; executed: number; total: number; status: number;
+  code: string | null; throttled: boolean; id: string; clientId: string | null; weight: number;
+}
+export interface TableFigures {
+  account: string; table: string; requests_per_second: number; rows_scanned_per_second: number;
+  plans: Record<string, number>;
+}
+export interface Figures {
+  now: number; kinds: string[]; seconds: number[][];
+  minute?: {
+    seconds: { at: number; requests: number; rows_scanned: number; rows_returned: number; p99_ms: number; errors: number }[];
+    requests_per_second: number; rows_scanned_per_second: number; rows_returned_per_second: number; p99_ms: number;
+    errors_per_second: number; tables: TableFigures[];
+  };
+}
+
+export const session = signal<api.SessionInfo | null>(null);
+export const account = signal('');
+export const resources = signal<Resources | null>(null);
+export const resourcesError = signal('');
+export const server = signal<ServerInfo | null>(null);
+export const figures = signal<Figures | null>(null);
+export const health = signal<Health | null>(null);
+export const tail = signal<TailItem[]>([]);
+export const tailPaused = signal(false);
+/** When the stream last said something; 0 while it has never. */
+export const lastSeen = signal(0);
+export const clock = signal(Date.now());
+export const streamLost = computed(() => lastSeen.value > 0 && clock.value - lastSeen.value > 4000);
+export const findingsCount = signal(0);
+
+const TAIL_MAX = 400;
+/** Requests that came while the tail was paused. */
+let held: TailItem[] = [];
+
+export function pauseTail(paused: boolean) {
+  tailPaused.value = paused;
+  if (!paused && held.length) {
+    tail.value = [...tail.value, ...held].slice(-TAIL_MAX);
+    held = [];
+  }
+}
+
+let source: EventSource | null = null;
+
+/** Opens the one event stream. A browser retries by itself; a session that ended is asked for again. */
+export function openStream() {
+  source?.close();
+  source = new EventSource('/api/events');
+  const on = (name: string, take: (data: any) => void) =>
+    source?.addEventListener(name, (event) => {
+      lastSeen.value = clock.value = Date.now();
+      take(JSON.parse((event as MessageEvent).data));
+    });
+  on('hello', () => {});
+  on('figures', (data) => (figures.value = data));
+  on('health', (data) => (health.value = data));
+  on('tail', (items: TailItem[]) => {
+    if (tailPaused.value) held = [...held, ...items].slice(-TAIL_MAX);
+    else tail.value = [...tail.value, ...items].slice(-TAIL_MAX);
+  });
+  source.onerror = () => {
+    if (source?.readyState === EventSource.CLOSED) setTimeout(reconnect, 3000);
+  };
+}
+
+async function reconnect() {
+  try {
+    session.value = await api.fetchSession();
+    if (session.value.signedIn) openStream();
+  } catch {
+    setTimeout(reconnect, 3000);
+  }
+}
+
+setInterval(() => (clock.value = Date.now()), 1000);
+
+export async function loadResources() {
+  if (!account.value) return;
+  try {
+    resources.value = await api.get<Resources>('/api/resources', { account: account.value });
+    resourcesError.value = '';
+  } catch (error) {
+    resourcesError.value = String((error as Error).message);
+  }
+}
+
+export async function loadServer() {
+  server.value = await api.get<ServerInfo>('/api/server');
+  health.value = server.value.health;
+}
+
+export async function start(info: api.SessionInfo) {
+  session.value = info;
+  if (!info.signedIn) return;
+  const remembered = read('tavola-account');
+  if (!info.accounts.includes(account.value)) {
+    account.value = info.accounts.includes(remembered) ? remembered : info.accounts[0] ?? '';
+  }
+  openStream();
+  await Promise.all([loadServer(), loadResources()]).catch(() => {});
+  // The first look at the tables takes a moment.
+  setTimeout(loadResources, 1200);
+}
+
+export function chooseAccount(name: string) {
+  account.value = name;
+  write('tavola-account', name);
+  resources.value = null;
+  void loadResources();
+}
+
+// ---- theme: follows the system unless the user chose one ----
+
+function read(name: string): string {
+  try { return localStorage.getItem(name) ?? ''; } catch { return ''; }
+}
+function write(name: string, value: string) {
+  try { localStorage.setItem(name, value); } catch { /* a browser may keep nothing */ }
+}
+
+const systemDark = matchMedia('(prefers-color-scheme:dark)');
+export const theme = signal(read('tavola-theme'));
+const systemIsDark = signal(systemDark.matches);
+systemDark.addEventListener('change', () => (systemIsDark.value = systemDark.matches));
+export const isDark = computed(() => (theme.value ? theme.value === 'dark' : systemIsDark.value));
+export function applyTheme() {
+  if (theme.value) document.documentElement.dataset['theme'] = theme.value;
+}
+export function toggleTheme() {
+  theme.value = isDark.value ? 'light' : 'dark';
+  write('tavola-theme', theme.value);
+  applyTheme();
+}
+applyTheme();
+
+// ---- toasts, and what waits behind them ----
+
+export interface Toast { id: number; text: string; undo?: () => void; isBad?: boolean }
+export const toast = signal<Toast | null>(null);
+let toastId = 0;
+let timer = 0;
+let waiting: (() => void) | null = null;
+const UNDO_MS = 8000;
+
+export function say(text: string, isBad = false) {
+  flush();
+  show({ id: ++toastId, text, isBad }, isBad ? 6000 : 2200);
+}
+
+/** Does something after a while in which it can be undone. Leaving the page does it at once. */
+export function later(text: string, act: () => Promise<unknown>, undone: () => void) {
+  flush();
+  const run = () => {
+    waiting = null;
+    act().catch((error) => {
+      undone();
+      say(`${text}: failed. ${(error as Error).message}`, true);
+    });
+  };
+  waiting = run;
+  show({ id: ++toastId, text, undo: () => { waiting = null; toast.value = null; undone(); } }, UNDO_MS, run);
+}
+
+function show(next: Toast, milliseconds: number, then?: () => void) {
+  clearTimeout(timer);
+  toast.value = next;
+  timer = window.setTimeout(() => {
+    if (toast.value?.id === next.id) toast.value = null;
+    if (then && waiting === then) then();
+  }, milliseconds);
+}
+
+/** Does what waits. */
+export function flush() {
+  waiting?.();
+}
+addEventListener('pagehide', flush);
+addEventListener('hashchange', flush);
+
+// ---- where we are: #/page/part/part?query ----
+
+export interface Place { page: string; parts: string[]; query: URLSearchParams }
+function place(): Place {
+  const [path = '', query = ''] = location.hash.replace(/^#\/?/, '').split('?');
+  const parts = path.split('/').filter(Boolean).map((text) => { try { return decodeURIComponent(text); } catch { return text; } });
+  return { page: parts[0] ?? 'overview', parts: parts.slice(1), query: new URLSearchParams(query) };
+}
+export const here = signal(place());
+addEventListener('hashchange', () => (here.value = place()));
+export const link = (page: string, ...parts: string[]) => `#/${[page, ...parts].map(encodeURIComponent).join('/')}`;
+export const go = (hash: string) => { location.hash = hash.replace(/^#/, ''); };
+/** Changes the query of the place without a step in the history. */
+export function setQuery(query: Record<string, string>) {
+  const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
+  const path = location.hash.split('?')[0] ?? '';
+  history.replaceState(null, '', text ? `${path}?${text}` : path || '#/');
+}

@@ -1,0 +1,185 @@
+//! The console of this server: its listener, its token, and what it shows of the server as a whole.
+//!
+//! The console never keeps a server from serving: if its port is taken, the start says so and goes on.
+
+use std::io::{ErrorKind, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use async_trait::async_trait;
+use tavola_console::{
+    Console, ConsoleParts, ConsoleSettings, DiskSpace, Health, HealthFigure, MemberView, ServerView,
+};
+use tavola_frontend::Affinity;
+use tavola_model::RandomSource as _;
+use tavola_system::SystemRandom;
+use tokio::net::TcpListener;
+
+use crate::settings::Values;
+use crate::store::Store;
+
+const TOKEN_FILE: &str = "console-token";
+const OWNER_ONLY: u32 = 0o600;
+/// Characters of a token that is given in the settings.
+const TOKEN_CHARS_MIN: usize = 16;
+
+/// What became of the console's port.
+pub enum Listening {
+    /// There is to be no console.
+    Off,
+    /// Somebody else has the port.
+    Taken(SocketAddr),
+    /// It listens.
+    On(TcpListener),
+}
+
+impl Listening {
+    /// Opens the console's port.
+    pub async fn open(values: &Values) -> anyhow::Result<Self> {
+        if values.text("console-port") == "off" {
+            return Ok(Self::Off);
+        }
+        let host: IpAddr =
+            values.text("console-host").parse().context("--console-host is not an IP address")?;
+        let address = SocketAddr::new(host, values.number("console-port")?);
+        match TcpListener::bind(address).await {
+            Ok(socket) => Ok(Self::On(socket)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => Ok(Self::Taken(address)),
+            Err(error) => Err(error).with_context(|| format!("cannot listen on {address} (--console-port)")),
+        }
+    }
+
+    /// The line of the start's text, and the address that a program is told.
+    pub fn shown(&self) -> Option<(String, Option<String>)> {
+        match self {
+            Self::Off => None,
+            Self::Taken(address) => Some((format!("off: {address} is taken (--console-port)"), None)),
+            Self::On(socket) => {
+                let url = format!("http://{}/", socket.local_addr().ok()?);
+                Some((url.clone(), Some(url)))
+            }
+        }
+    }
+}
+
+/// The console on an open port.
+pub fn console(
+    values: &Values,
+    data_dir: &Path,
+    socket: &TcpListener,
+    parts: ConsoleParts,
+) -> anyhow::Result<Console> {
+    let address = socket.local_addr().context("cannot tell the address of the console")?;
+    let given = values.text("console-token").to_owned();
+    if !given.is_empty() && given.chars().count() < TOKEN_CHARS_MIN {
+        bail!("--console-token is too short (characters_min={TOKEN_CHARS_MIN})");
+    }
+    let path = data_dir.join(TOKEN_FILE);
+    let token = move || if given.is_empty() { read_token(&path) } else { Some(given.clone()) };
+    let names = values.text("console-host-names").split([',', ';']).map(str::trim);
+    let settings = ConsoleSettings {
+        host_names: names.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        is_loopback: address.ip().is_loopback(),
+        port: address.port(),
+        version: env!("CARGO_PKG_VERSION"),
+        token: Box::new(token),
+    };
+    Ok(Console::new(settings, parts))
+}
+
+fn read_token(path: &Path) -> Option<String> {
+    let token = std::fs::read_to_string(path).ok()?;
+    let token = token.trim();
+    (token.chars().count() >= TOKEN_CHARS_MIN).then(|| token.to_owned())
+}
+
+/// Makes a new token, which opens every account in the console; the one before is void.
+pub fn make_token(data_dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(data_dir).with_context(|| format!("cannot make {}", data_dir.display()))?;
+    let token: String = (0..4).flat_map(|_| SystemRandom.bytes()).map(|byte| format!("{byte:02x}")).collect();
+    let (path, aside) = (data_dir.join(TOKEN_FILE), data_dir.join(format!("{TOKEN_FILE}.new")));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(OWNER_ONLY);
+    options
+        .open(&aside)
+        .and_then(|mut file| file.write_all(token.as_bytes()))
+        .and_then(|()| std::fs::rename(&aside, &path))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    println!(
+        "The console token, which opens every account in the console; the one before is void.\n\n  {token}\n"
+    );
+    Ok(())
+}
+
+/// This server, as its console sees it.
+pub struct View {
+    /// Where rows are kept.
+    pub store: Store,
+    /// What there is to say of other servers on it.
+    pub affinity: Option<Arc<Affinity>>,
+    /// The data folder.
+    pub data_dir: PathBuf,
+}
+
+#[async_trait]
+impl ServerView for View {
+    async fn probe(&self) -> Result<(), String> {
+        self.store.probe().await.map_err(|error| error.to_string())
+    }
+
+    fn health(&self) -> Health {
+        let figure = |is_counter| move |(name, help, value)| HealthFigure { name, help, value, is_counter };
+        let gauges = self.store.gauges().into_iter().map(figure(false));
+        let counters = self.store.counters().into_iter().map(figure(true));
+        Health {
+            figures: gauges.chain(counters).collect(),
+            disk: self.disk(),
+            location: self.store.location(&self.data_dir),
+            engine: if self.store.is_local() { "local" } else { "cql" },
+        }
+    }
+
+    fn members(&self) -> Vec<MemberView> {
+        let Some(affinity) = &self.affinity else { return Vec::new() };
+        let me = affinity.me().name.clone();
+        let view = |member: tavola_frontend::Member| MemberView {
+            is_this: member.name == me,
+            name: member.name,
+            host: member.host,
+        };
+        affinity.members().into_iter().map(view).collect()
+    }
+}
+
+impl View {
+    fn disk(&self) -> Option<DiskSpace> {
+        if !self.store.is_local() {
+            return None;
+        }
+        let status = rustix::fs::statvfs(&self.data_dir).ok()?;
+        Some(DiskSpace {
+            total_bytes: status.f_blocks * status.f_frsize,
+            free_bytes: status.f_bavail * status.f_frsize,
+            data_bytes: folder_bytes(&self.data_dir),
+        })
+    }
+}
+
+/// What the files below a folder take on the disk. Whatever goes away meanwhile counts for nothing.
+fn folder_bytes(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let (mut bytes, mut folders) = (0, vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(data) if data.is_dir() => folders.push(entry.path()),
+                Ok(data) => bytes += data.blocks() * 512,
+                Err(_) => {}
+            }
+        }
+    }
+    bytes
+}
