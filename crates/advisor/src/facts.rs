@@ -3,6 +3,15 @@
 //! The traffic says what is asked; only the table says what it holds. Whoever asks for findings gathers this first.
 
 use serde::Serialize;
+use tavola_auth::{Account, Caller, authorize};
+use tavola_model::{
+    Command, DateTime, EntityPage, ErrorCode, Outcome, QueryEntities, QueryTables, ServiceError,
+    StorageService, StoredEntity, TableCommand, TableName, TableOutcome,
+};
+use tavola_service::Service;
+
+use crate::shape::cut;
+use crate::traffic::{plain_text, reservoir_place};
 
 /// What is known of some tables.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -44,4 +53,119 @@ pub struct SampleEntity {
     pub row: String,
     /// Its other properties.
     pub properties: Vec<(String, String)>,
+}
+
+/// Entities that are kept of a table.
+const SAMPLES_MAX: usize = 64;
+/// Bytes of a value in a sample; longer ones are cut.
+const VALUE_BYTES_MAX: usize = 128;
+
+/// Reads facts of every table of some accounts: sizes from the first `entities_max` entities of each, and samples spread
+/// over them.
+pub async fn gather(
+    service: &Service,
+    accounts: &[Account],
+    entities_max: u64,
+) -> Result<TableFacts, ServiceError> {
+    let mut facts = TableFacts::default();
+    for account in accounts {
+        let reader = Reader::new(service, account);
+        for table in reader.tables().await? {
+            match reader.fact(&table, entities_max).await {
+                Ok(fact) => facts.tables.push(fact),
+                // It was deleted meanwhile.
+                Err(error) if error.code == ErrorCode::TableNotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(facts)
+}
+
+/// Reads tables as the holder of their account.
+pub(crate) struct Reader<'a> {
+    service: &'a Service,
+    account: &'a Account,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(service: &'a Service, account: &'a Account) -> Self {
+        Self { service, account }
+    }
+
+    /// Executes a command.
+    pub async fn execute(&self, command: TableCommand) -> Result<TableOutcome, ServiceError> {
+        let caller = Caller::owner(self.account, StorageService::Table);
+        let permitted = authorize(&caller, None, Command::Table(command), DateTime::MIN)?;
+        match self.service.execute(permitted).await? {
+            Outcome::Table(outcome) => Ok(outcome),
+            _ => Err(ErrorCode::InternalError.into()),
+        }
+    }
+
+    /// One page of a query.
+    pub async fn page(&self, query: QueryEntities) -> Result<EntityPage, ServiceError> {
+        match self.execute(TableCommand::QueryEntities(query)).await? {
+            TableOutcome::EntitiesQueried(page) => Ok(page),
+            _ => Err(ErrorCode::InternalError.into()),
+        }
+    }
+
+    async fn tables(&self) -> Result<Vec<TableName>, ServiceError> {
+        let (mut tables, mut from) = (Vec::new(), None);
+        loop {
+            let query = QueryTables { filter: None, top: None, from };
+            let TableOutcome::TablesQueried(page) = self.execute(TableCommand::QueryTables(query)).await?
+            else {
+                return Err(ErrorCode::InternalError.into());
+            };
+            tables.extend(page.tables);
+            match page.next {
+                Some(next) => from = Some(next),
+                None => return Ok(tables),
+            }
+        }
+    }
+
+    async fn fact(&self, table: &TableName, entities_max: u64) -> Result<TableFact, ServiceError> {
+        let mut fact = TableFact {
+            account: self.account.name().as_str().to_owned(),
+            table: table.as_str().to_owned(),
+            ..TableFact::default()
+        };
+        let mut from = None;
+        loop {
+            let query = QueryEntities { table: table.clone(), filter: None, top: None, from };
+            let page = self.page(query).await?;
+            for entity in &page.entities {
+                fact.entities += 1;
+                fact.bytes += entity.properties.entity_bytes(&entity.key) as u64;
+                if fact.samples.len() < SAMPLES_MAX {
+                    fact.samples.push(sample(entity));
+                } else if let Some(place) = reservoir_place(fact.entities, SAMPLES_MAX) {
+                    fact.samples[place] = sample(entity);
+                }
+            }
+            match page.next {
+                Some(next) if fact.entities < entities_max => from = Some(next),
+                next => {
+                    fact.is_exact = next.is_none();
+                    return Ok(fact);
+                }
+            }
+        }
+    }
+}
+
+fn sample(entity: &StoredEntity) -> SampleEntity {
+    let properties = entity.properties.iter().map(|property| {
+        let mut value = plain_text(property.value);
+        cut(&mut value, VALUE_BYTES_MAX);
+        (property.name.to_owned(), value)
+    });
+    SampleEntity {
+        partition: entity.key.partition.as_str().to_owned(),
+        row: entity.key.row.as_str().to_owned(),
+        properties: properties.collect(),
+    }
 }

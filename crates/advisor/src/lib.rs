@@ -18,9 +18,10 @@ mod heat;
 mod shape;
 mod template;
 mod traffic;
+mod whatif;
 
 pub use cost::{CostReport, PRICES_FILE, PriceTable, ShapeCost, TableCost, cost};
-pub use facts::{SampleEntity, TableFact, TableFacts};
+pub use facts::{SampleEntity, TableFact, TableFacts, gather};
 pub use finding::{Example, Finding, KeyPart, KeySample, Pattern, Proposal, Rule, Severity};
 pub use findings::{findings, findings_priced};
 pub use heat::{
@@ -29,3 +30,6 @@ pub use heat::{
 pub use shape::Shape;
 pub use template::{Template, TemplateError};
 pub use traffic::{Figures, PlanMix, Second, TableFigures, Traffic, TrafficSettings};
+pub use whatif::{
+    KeyProblem, Partition, ShapeChange, Side, Sources, WhatIf, WhatIfError, WhatIfReport, what_if,
+};

@@ -105,37 +105,88 @@ impl Template {
         Ok(key)
     }
 
-    /// The start of every key whose entities have these values: up to the first value that `value` does not give, or
-    /// that is not whole. True with it if that is the whole key.
+    /// The start of every key whose entities have these values: up to the first value that `value` does not give. True
+    /// with it if that is the whole key.
     pub fn expand_known(&self, value: impl Fn(&str) -> Option<String>) -> (String, bool) {
-        let mut key = String::new();
-        for piece in &self.pieces {
-            let text = match piece {
-                Piece::Text(text) => Some(text.clone()),
-                Piece::Value { property, form } => value(property).and_then(|value| form.write(&value)),
-            };
-            match text {
-                Some(text) => key.push_str(&text),
-                None => return (key, false),
+        let start = self.start(value);
+        let is_whole = start.open.is_none();
+        (start.text, is_whole)
+    }
+
+    /// The start of every key whose entities have these values, and the value where it ends.
+    pub(crate) fn start(&self, value: impl Fn(&str) -> Option<String>) -> Start<'_> {
+        let mut text = String::new();
+        for (index, piece) in self.pieces.iter().enumerate() {
+            match piece {
+                Piece::Text(piece) => text.push_str(piece),
+                Piece::Value { property, form } => match value(property).and_then(|value| form.write(&value))
+                {
+                    Some(value) => text.push_str(&value),
+                    None => {
+                        let is_last = index + 1 == self.pieces.len();
+                        return Start { text, open: Some(Open { property, form: *form, is_last }) };
+                    }
+                },
             }
         }
-        (key, true)
+        Start { text, open: None }
     }
 
-    /// The property that stands alone in it, if it is made of nothing else.
-    pub fn single_property(&self) -> Option<&str> {
-        match &self.pieces[..] {
-            [Piece::Value { property, form: Form::Plain }] => Some(property),
-            _ => None,
+    /// All keys that entities with these values can have, if there are not more than `max`: a bucket that is not known is
+    /// each of them.
+    pub(crate) fn expand_all(
+        &self,
+        value: impl Fn(&str) -> Option<String>,
+        max: usize,
+    ) -> Option<Vec<String>> {
+        let mut keys = vec![String::new()];
+        for piece in &self.pieces {
+            let endings = match piece {
+                Piece::Text(text) => vec![text.clone()],
+                Piece::Value { property, form } => match (value(property), form) {
+                    (Some(value), form) => vec![form.write(&value)?],
+                    (None, Form::Bucket(count)) => {
+                        (0..*count).map(|bucket| bucket_text(bucket, *count)).collect()
+                    }
+                    (None, Form::Plain | Form::Padded(_) | Form::Reverse) => return None,
+                },
+            };
+            if keys.len() * endings.len() > max {
+                return None;
+            }
+            keys = keys
+                .iter()
+                .flat_map(|key| endings.iter().map(move |ending| format!("{key}{ending}")))
+                .collect();
         }
+        Some(keys)
     }
+}
 
-    /// The properties it names, in order.
-    pub fn properties(&self) -> impl Iterator<Item = &str> {
-        self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Value { property, .. } => Some(property.as_str()),
-            Piece::Text(_) => None,
-        })
+/// How far a key is known.
+pub(crate) struct Start<'a> {
+    pub text: String,
+    /// The first value that is not known.
+    pub open: Option<Open<'a>>,
+}
+
+/// A value of a template that is not known.
+pub(crate) struct Open<'a> {
+    pub property: &'a str,
+    form: Form,
+    is_last: bool,
+}
+
+impl Open<'_> {
+    /// The value as the key would have it, if keys sort there as the values do; true with it if they sort backwards.
+    pub fn sorted(&self, value: &str) -> Option<(String, bool)> {
+        match self.form {
+            Form::Padded(_) => self.form.write(value).map(|text| (text, false)),
+            Form::Reverse => self.form.write(value).map(|text| (text, true)),
+            // Behind a text of any length, what follows decides the order.
+            Form::Plain if self.is_last => Some((value.to_owned(), false)),
+            Form::Plain | Form::Bucket(_) => None,
+        }
     }
 }
 
@@ -162,12 +213,14 @@ impl Form {
                 let time = DateTime::parse(value)?;
                 Some(format!("{:019}", DateTime::MAX.ticks() - time.ticks()))
             }
-            Self::Bucket(count) => {
-                let width = (count - 1).to_string().len();
-                Some(format!("{:0width$}", xxh3_64(value.as_bytes()) % count))
-            }
+            Self::Bucket(count) => Some(bucket_text(xxh3_64(value.as_bytes()) % count, count)),
         }
     }
+}
+
+fn bucket_text(bucket: u64, count: u64) -> String {
+    let width = (count - 1).to_string().len();
+    format!("{bucket:0width$}")
 }
 
 impl fmt::Display for Template {

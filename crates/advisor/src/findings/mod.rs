@@ -5,7 +5,7 @@
 //! they read in vain in an hour.
 
 mod load;
-mod propose;
+pub(crate) mod propose;
 mod queries;
 #[cfg(test)]
 mod tests;

@@ -24,8 +24,8 @@ use figures::Minute;
 pub use figures::{Figures, PlanMix, Second, TableFigures};
 pub(crate) use keys::Numbers;
 pub(crate) use partitions::{ACCOUNT_REQUESTS_PER_SECOND, AccountRate, PARTITION_ENTITIES_PER_SECOND, Peak};
-pub(crate) use shapes::{Compared, ShapeTraffic};
-pub(crate) use table::TableTraffic;
+pub(crate) use shapes::{Compared, ShapeTraffic, plain_text, reservoir_place};
+pub(crate) use table::{PointSample, TableTraffic};
 pub(crate) use writes::{NEAR_BODY_BYTES, NEAR_PROPERTIES};
 
 /// Tables whose traffic is kept; the one that was asked longest ago makes room.
@@ -90,6 +90,25 @@ impl Traffic {
         self.lock().tables.values().cloned().collect()
     }
 
+    /// The accounts whose tables were asked.
+    pub fn account_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.lock().tables.keys().map(|(account, _)| account.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The accounts that have a table of this name with recorded requests.
+    pub fn accounts_with(&self, table: &str) -> Vec<String> {
+        let table = table.to_ascii_lowercase();
+        let kept = self.lock();
+        kept.tables.keys().filter(|(_, own)| *own == table).map(|(account, _)| account.clone()).collect()
+    }
+
+    /// The traffic of one table.
+    pub(crate) fn table(&self, account: &str, table: &str) -> Option<TableTraffic> {
+        self.lock().tables.get(&(account.to_owned(), table.to_ascii_lowercase())).cloned()
+    }
+
     /// The rate of each account.
     pub(crate) fn accounts(&self) -> Vec<(String, AccountRate)> {
         self.lock().accounts.iter().map(|(name, rate)| (name.clone(), rate.clone())).collect()
@@ -126,7 +145,7 @@ impl Kept {
         let Some(table) = &record.resource else { return };
         let key = (account.to_owned(), table.to_ascii_lowercase());
         match record.operation {
-            Some("DeleteTable") if record.status < 300 => {
+            Some("DeleteTable") if (200..300).contains(&record.status) => {
                 self.tables.remove(&key);
                 return;
             }

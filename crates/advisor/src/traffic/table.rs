@@ -96,7 +96,7 @@ impl TableTraffic {
         self.shapes.observe(record);
         self.conflicts.observe(record);
         self.sizes.observe(record);
-        if record.status < 300 {
+        if (200..300).contains(&record.status) {
             self.observe_keys(record, at, times);
         }
         if self.last - self.first > HALVED_AFTER_SECONDS {

@@ -146,7 +146,7 @@ impl Conflicts {
         if is_conflict(record) {
             self.failed += times;
             self.keys.add(name.as_str(), times);
-        } else if record.status < 300
+        } else if (200..300).contains(&record.status)
             && matches!(
                 record.operation,
                 Some("UpdateEntity" | "MergeEntity" | "DeleteEntity" | "EntityGroupTransaction")

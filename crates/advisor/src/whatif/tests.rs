@@ -1,0 +1,211 @@
+use tavola_model::{EdmValue, EntityChange, EntityKey, EntityWrite, Key, PropertiesBuilder, TableCommand};
+use tavola_service::ServiceSettings;
+use tavola_system::{SystemClock, SystemRandom};
+use tavola_telemetry::{AccessRecord, RecordSink as _};
+
+use super::*;
+use crate::facts::{Reader, gather};
+use crate::testing::{entity, query};
+use crate::{Rule, TrafficSettings, findings};
+
+const DEPARTMENTS: [&str; 4] = ["Sales", "Support", "Research", "Board"];
+
+fn sources() -> Sources {
+    Sources { clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) }
+}
+
+fn service() -> Service {
+    let sources = sources();
+    let engine = Arc::new(tavola_engine::MemoryEngine::new(sources.clock.clone()));
+    Service::new(engine, sources.clock, sources.random, ServiceSettings::default())
+}
+
+fn account() -> Account {
+    Account::development()
+}
+
+/// Four hundred people, keyed by department and number.
+async fn people(service: &Service) {
+    let account = account();
+    let reader = Reader::new(service, &account);
+    let table = TableName::parse("People").unwrap();
+    reader.execute(TableCommand::CreateTable(table.clone())).await.unwrap();
+    for n in 0..400_i32 {
+        let mut properties = PropertiesBuilder::new();
+        let department = DEPARTMENTS[usize::try_from(n).unwrap() % 4];
+        properties.push("Email", EdmValue::String(&format!("p{n}@contoso.com"))).unwrap();
+        properties.push("LastName", EdmValue::String(&format!("Name{}", n % 20))).unwrap();
+        properties.push("Age", EdmValue::Int32(20 + n % 50)).unwrap();
+        if n != 7 {
+            properties.push("City", EdmValue::String(&format!("City/{}", n % 10))).unwrap();
+        }
+        let key = EntityKey {
+            partition: Key::parse(department).unwrap(),
+            row: Key::parse(&format!("{n:06}")).unwrap(),
+        };
+        let write = EntityWrite { key, change: EntityChange::Insert(properties.finish()) };
+        reader.execute(TableCommand::WriteEntity(table.clone(), write)).await.unwrap();
+    }
+}
+
+fn traffic(records: impl IntoIterator<Item = AccessRecord>) -> Arc<Traffic> {
+    let traffic = Traffic::new(TrafficSettings::default());
+    traffic.observe(&records.into_iter().collect::<Vec<_>>());
+    traffic
+}
+
+fn asked(partition: &str, row: &str, is_index: bool) -> WhatIf {
+    WhatIf {
+        table: "People".to_owned(),
+        partition: partition.to_owned(),
+        row: row.to_owned(),
+        is_index,
+        entities_max: 10_000,
+    }
+}
+
+async fn try_keys(traffic: &Traffic, asked: &WhatIf) -> WhatIfReport {
+    let service = service();
+    people(&service).await;
+    let report = what_if(&service, &account(), traffic, asked, &sources()).await.unwrap();
+    let facts = gather(&service, &[account()], 10_000).await.unwrap();
+    assert_eq!(
+        (facts.tables[0].entities, facts.tables[0].bytes),
+        (400, report.before.bytes),
+        "the table is as it was"
+    );
+    report
+}
+
+#[tokio::test]
+async fn an_index_turns_a_scan_into_a_short_range_and_leaves_point_reads_alone() {
+    let mut records = Vec::new();
+    for n in 0..100 {
+        records.push(query("People", n * 1000, &format!("Email eq 'p{n}@contoso.com'"), 400, 1));
+        records.push(entity(
+            "People",
+            n * 1000,
+            "GetEntity",
+            DEPARTMENTS[(n % 4) as usize],
+            &format!("{n:06}"),
+        ));
+    }
+    let traffic = traffic(records);
+    let report = try_keys(&traffic, &asked("Email_{Email}", "{PartitionKey}_{RowKey}", true)).await;
+    let [email, get] = &report.shapes[..] else { panic!("{:?}", report.shapes) };
+    assert_eq!((email.plan_before, email.plan_after), ("table-scan", "partition-scan"));
+    assert!(
+        (email.scanned_before - 400.0).abs() < 1e-9 && (email.scanned_after - 1.0).abs() < 1e-9,
+        "{email:?}"
+    );
+    assert!(email.is_same_result && email.example_after.starts_with("PartitionKey eq 'Email_p"), "{email:?}");
+    assert_eq!((get.plan_before, get.plan_after), ("point", "point"));
+    assert_eq!((report.collisions.count, report.without_key.count), (0, 0));
+    assert_eq!((report.before.entities, report.after.entities), (400, 800));
+    assert_eq!((report.before.plans.table_scan, report.after.plans.table_scan), (100, 0));
+    assert!(report.before.rows_scanned > 40_000.0 && report.after.rows_scanned < 300.0, "{:?}", report.after);
+}
+
+#[tokio::test]
+async fn the_proposal_of_a_finding_brings_what_it_says() {
+    let filter = |n: u64| format!("PartitionKey eq 'Sales' and Email eq 'p{}@contoso.com'", n * 4);
+    let traffic = traffic((0..50).map(|n| query("People", n * 1000, &filter(n), 100, 1)));
+    let service = service();
+    people(&service).await;
+    let facts = gather(&service, &[account()], 10_000).await.unwrap();
+    let found = findings(&traffic, &facts);
+    assert_eq!(found[0].rule, Rule::PartitionScan);
+    let proposal = found[0].what_if.clone().unwrap();
+    let report = try_keys(&traffic, &asked(&proposal.partition, &proposal.row, proposal.is_index)).await;
+    assert_eq!((report.shapes[0].plan_before, report.shapes[0].plan_after), ("partition-scan", "range"));
+    assert!((report.shapes[0].scanned_after - 1.0).abs() < 1e-9 && report.shapes[0].is_same_result);
+    assert!(found[0].price.starts_with("400 more"), "{}", found[0].price);
+}
+
+#[tokio::test]
+async fn other_keys_make_the_requests_slower_that_relied_on_the_old_ones() {
+    let mut records = Vec::new();
+    for n in 0..40 {
+        records.push(query("People", n * 1000, "LastName eq 'Name3'", 400, 20));
+        records.push(entity(
+            "People",
+            n * 1000,
+            "GetEntity",
+            DEPARTMENTS[(n % 4) as usize],
+            &format!("{n:06}"),
+        ));
+    }
+    let report = try_keys(&traffic(records), &asked("{LastName}", "{RowKey}", false)).await;
+    let of = |shape: &str| report.shapes.iter().find(|change| change.shape == shape).unwrap();
+    let (by_name, get) = (of("LastName eq ?"), of("GetEntity"));
+    assert_eq!((by_name.plan_after, get.plan_after), ("partition-scan", "table-scan"));
+    assert!((by_name.scanned_after - 20.0).abs() < 1e-9 && by_name.is_same_result);
+    assert!(get.scanned_after > 300.0 && get.is_same_result, "{get:?}");
+    assert_eq!((report.after.partitions, report.before.partitions), (20, 4));
+    assert_eq!(report.after.largest.as_ref().unwrap().count, 20);
+}
+
+#[tokio::test]
+async fn collisions_and_missing_properties_are_reported() {
+    let traffic = traffic((0..10).map(|n| query("People", n * 1000, "Age gt 60", 400, 80)));
+    let report = try_keys(&traffic, &asked("{LastName}", "{Age}", false)).await;
+    assert_eq!(report.collisions.count, 300);
+    assert!(report.collisions.examples[0].contains("would be Name"), "{:?}", report.collisions);
+    assert!(!report.shapes[0].is_same_result);
+    let report = try_keys(&traffic, &asked("{City}", "{RowKey}", false)).await;
+    assert_eq!(report.without_key.count, 400, "a slash cannot stand in a key");
+    assert!(
+        report.without_key.examples.iter().any(|text| text.contains("City/")),
+        "{:?}",
+        report.without_key
+    );
+    let report = try_keys(&traffic, &asked("{Nothing}", "{RowKey}", false)).await;
+    assert!(report.without_key.examples[0].ends_with("no property Nothing"), "{:?}", report.without_key);
+}
+
+#[tokio::test]
+async fn sorted_numbers_and_buckets_are_asked_for_by_range_and_by_bucket() {
+    let in_partition = |filter: &str| format!("PartitionKey eq 'Sales' and {filter}");
+    let traffic = traffic((0..10).flat_map(|n| {
+        [
+            query("People", n, &in_partition("Age gt 60"), 100, 20),
+            query("People", n, &in_partition("RowKey lt '000100'"), 25, 25),
+        ]
+    }));
+    let report = try_keys(&traffic, &asked("{PartitionKey}", "Age_{Age:010}_{RowKey}", true)).await;
+    let age = report.shapes.iter().find(|change| change.shape.contains("Age")).unwrap();
+    assert_eq!((age.plan_after, age.is_same_result), ("range", true));
+    assert!(age.scanned_after < age.scanned_before / 2.0, "{age:?}");
+
+    let report = try_keys(&traffic, &asked("{PartitionKey}_{RowKey:mod4}", "{RowKey}", false)).await;
+    let range = report.shapes.iter().find(|change| change.shape.contains("RowKey")).unwrap();
+    assert_eq!((range.plan_after, range.is_same_result), ("range", true));
+    assert_eq!(report.after.partitions, 16);
+    assert!(report.after.largest.as_ref().unwrap().count < 60);
+}
+
+#[tokio::test]
+async fn a_time_counted_down_is_asked_for_from_the_front() {
+    let traffic = traffic((0..10).map(|n| {
+        query("People", n, "PartitionKey eq 'Sales' and Timestamp ge datetime'2100-01-01T00:00:00Z'", 100, 0)
+    }));
+    let report = try_keys(&traffic, &asked("{PartitionKey}", "{Timestamp:reverse}_{RowKey}", false)).await;
+    assert_eq!((report.shapes[0].plan_after, report.shapes[0].is_same_result), ("range", true));
+    assert!(report.shapes[0].scanned_after < 1.0, "{:?}", report.shapes[0]);
+}
+
+#[tokio::test]
+async fn mistakes_are_named() {
+    let service = service();
+    people(&service).await;
+    let traffic = traffic([query("People", 0, "A eq 1", 1, 1)]);
+    let tried = |asked: WhatIf| {
+        let (service, traffic) = (service.clone(), traffic.clone());
+        async move { what_if(&service, &account(), &traffic, &asked, &sources()).await.unwrap_err().to_string() }
+    };
+    assert!(tried(asked("{", "x", false)).await.contains("not valid"));
+    let none = WhatIf { table: "Nobody".to_owned(), ..asked("{A}", "x", false) };
+    assert_eq!(tried(none).await, "no requests to the table Nobody are recorded");
+    let bad = WhatIf { table: "1".to_owned(), ..asked("{A}", "x", false) };
+    assert!(tried(bad).await.contains("not the name"));
+}

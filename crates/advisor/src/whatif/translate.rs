@@ -1,0 +1,156 @@
+//! From a filter on the table to one on the copy with other keys.
+//!
+//! The whole filter stays, with the old keys and Timestamp under the names that copies keep them by, so the answer is
+//! the same. In front of it stand the comparisons of the new keys that follow from it, and these make the plan.
+
+use tavola_model::{Comparison, EdmValue, Filter, FilterBuilder, FilterNode, NodeId, Operator, PropertyRef};
+
+use super::copy::{OLD_PARTITION, OLD_ROW, OLD_TIMESTAMP, Templates};
+use crate::findings::propose::after_prefix;
+use crate::shape::conjuncts;
+use crate::traffic::plain_text;
+
+/// Partitions that a query is sent to at most, where it must ask each bucket.
+const PARTITIONS_MAX: usize = 64;
+
+/// The filter on the copy that keeps its keys: only the Timestamp has another name.
+pub(super) fn on_copy(filter: Option<&Filter>) -> Option<Filter> {
+    filter.map(|filter| {
+        let mut builder = FilterBuilder::new();
+        add_renamed(&mut builder, filter, |property| match property {
+            PropertyRef::Timestamp => PropertyRef::from_name(OLD_TIMESTAMP),
+            other => other.clone(),
+        });
+        builder.finish()
+    })
+}
+
+/// The filter on the copy with the new keys.
+pub(super) fn translate(filter: Option<&Filter>, templates: &Templates) -> Option<Filter> {
+    let filter = filter?;
+    let compared = conjuncts(filter);
+    let known = |name: &str| {
+        let equal = |comparison: &&&Comparison| {
+            comparison.property.name() == name && comparison.operator == Operator::Eq
+        };
+        compared.iter().find(equal).map(|comparison| plain_text(comparison.literal()))
+    };
+    let mut bounds = Bounds::default();
+    match templates.partition.expand_all(known, PARTITIONS_MAX) {
+        Some(partitions) => {
+            bounds.partitions = partitions;
+            bound_rows(&mut bounds, &templates.row, known, &compared);
+        }
+        None => {
+            let start = templates.partition.start(known).text;
+            if !start.is_empty() {
+                bounds.partition_range = Some((start.clone(), after_prefix(&start)));
+            }
+        }
+    }
+    Some(with_bounds(filter, &bounds))
+}
+
+/// What is known of the new keys.
+#[derive(Default)]
+struct Bounds {
+    /// One of these; none means that all must be read.
+    partitions: Vec<String>,
+    /// From the first and before the second.
+    partition_range: Option<(String, String)>,
+    rows: Vec<(Operator, String)>,
+}
+
+fn bound_rows(
+    bounds: &mut Bounds,
+    template: &crate::Template,
+    known: impl Fn(&str) -> Option<String>,
+    compared: &[&Comparison],
+) {
+    let start = template.start(known);
+    let Some(open) = &start.open else {
+        bounds.rows.push((Operator::Eq, start.text));
+        return;
+    };
+    let (mut lower, mut upper) = (None, None);
+    for comparison in compared.iter().filter(|comparison| comparison.property.name() == open.property) {
+        let Some((value, is_backwards)) = open.sorted(&plain_text(comparison.literal())) else { continue };
+        let key = format!("{}{value}", start.text);
+        let operator = if is_backwards { comparison.operator.mirrored() } else { comparison.operator };
+        match operator {
+            // Whatever follows the value, it is not before the value itself.
+            Operator::Ge | Operator::Gt => lower = Some(key),
+            // And not behind all that begins with it.
+            Operator::Le | Operator::Lt => upper = Some(after_prefix(&key)),
+            Operator::Eq | Operator::Ne => {}
+        }
+    }
+    if !start.text.is_empty() {
+        upper = upper.or_else(|| Some(after_prefix(&start.text)));
+        lower = lower.or(Some(start.text));
+    }
+    bounds.rows.extend(lower.map(|lower| (Operator::Ge, lower)));
+    bounds.rows.extend(upper.map(|upper| (Operator::Lt, upper)));
+}
+
+fn with_bounds(filter: &Filter, bounds: &Bounds) -> Filter {
+    let mut builder = FilterBuilder::new();
+    let mut parts = Vec::new();
+    let compare = |builder: &mut FilterBuilder, property, operator, value: &str| {
+        builder.add(FilterNode::Compare(Comparison::new(property, operator, EdmValue::String(value))))
+    };
+    let partitions: Vec<NodeId> = bounds
+        .partitions
+        .iter()
+        .map(|partition| compare(&mut builder, PropertyRef::PartitionKey, Operator::Eq, partition))
+        .collect();
+    parts.extend(joined(&mut builder, partitions, FilterNode::Or));
+    if let Some((from, before)) = &bounds.partition_range {
+        parts.push(compare(&mut builder, PropertyRef::PartitionKey, Operator::Ge, from));
+        parts.push(compare(&mut builder, PropertyRef::PartitionKey, Operator::Lt, before));
+    }
+    for (operator, row) in &bounds.rows {
+        parts.push(compare(&mut builder, PropertyRef::RowKey, *operator, row));
+    }
+    parts.push(add_renamed(&mut builder, filter, |property| match property {
+        PropertyRef::PartitionKey => PropertyRef::from_name(OLD_PARTITION),
+        PropertyRef::RowKey => PropertyRef::from_name(OLD_ROW),
+        PropertyRef::Timestamp => PropertyRef::from_name(OLD_TIMESTAMP),
+        PropertyRef::Named(name) => PropertyRef::Named(name.clone()),
+    }));
+    joined(&mut builder, parts, FilterNode::And);
+    builder.finish()
+}
+
+fn joined(
+    builder: &mut FilterBuilder,
+    parts: Vec<NodeId>,
+    join: fn(NodeId, NodeId) -> FilterNode,
+) -> Option<NodeId> {
+    parts.into_iter().reduce(|left, right| builder.add(join(left, right)))
+}
+
+/// Adds all nodes of a filter, with other names for some properties, and gives its root.
+fn add_renamed(
+    builder: &mut FilterBuilder,
+    filter: &Filter,
+    rename: impl Fn(&PropertyRef) -> PropertyRef,
+) -> NodeId {
+    let mut places: Vec<NodeId> = Vec::with_capacity(filter.nodes().len());
+    for node in filter.nodes() {
+        let place = |id: &NodeId| places[id.index()];
+        let node = match node {
+            FilterNode::Compare(comparison) => FilterNode::Compare(Comparison::new(
+                rename(&comparison.property),
+                comparison.operator,
+                comparison.literal(),
+            )),
+            FilterNode::Constant(flag) => FilterNode::Constant(*flag),
+            FilterNode::And(left, right) => FilterNode::And(place(left), place(right)),
+            FilterNode::Or(left, right) => FilterNode::Or(place(left), place(right)),
+            FilterNode::Not(inner) => FilterNode::Not(place(inner)),
+        };
+        places.push(builder.add(node));
+    }
+    places.pop().expect("a filter has at least one node")
+}
