@@ -7,6 +7,7 @@
 //! | `/api/table?account=&table=` | a fresh look at a table |
 //! | `/api/plan?filter=` | how a filter would be read, by the planner that reads it |
 //! | `/api/queue?account=&queue=` | the messages of a queue as they stand, hidden ones too |
+//! | `/api/findings`, `/api/cost`, `/api/heat` | what the advisor says (`insight.rs`) |
 //! | `POST /api/sas` | a shared access signature (`sas.rs`) |
 
 use hyper::body::Incoming;
@@ -45,6 +46,9 @@ pub(crate) async fn answer(console: &Console, visit: &Visit, request: Request<In
         (&Method::GET, "/api/table") => asked.table().await,
         (&Method::GET, "/api/plan") => asked.plan(),
         (&Method::GET, "/api/queue") => asked.queue().await,
+        (&Method::GET, "/api/findings") => asked.findings().await,
+        (&Method::GET, "/api/cost") => asked.cost().await,
+        (&Method::GET, "/api/heat") => asked.heat(),
         (&Method::POST, "/api/sas") => match body::read(request.into_body(), BODY_BYTES_MAX).await {
             Ok(body) => asked.sas(&serde_json::from_slice(&body).unwrap_or_default()),
             Err(_) => Err(ErrorCode::InvalidInput.into()),
@@ -60,19 +64,24 @@ pub(crate) async fn answer(console: &Console, visit: &Visit, request: Request<In
 }
 
 /// A request to the API.
-struct Asked<'a> {
-    console: &'a Console,
-    visit: &'a Visit,
+pub(crate) struct Asked<'a> {
+    pub console: &'a Console,
+    pub visit: &'a Visit,
     query: &'a Query<'a>,
 }
 
 impl Asked<'_> {
-    fn text(&self, name: &str) -> &str {
+    pub fn text(&self, name: &str) -> &str {
         self.query.get(name).unwrap_or_default()
     }
 
+    /// Whether the query has this.
+    pub fn has(&self, name: &str) -> bool {
+        self.query.get(name).is_some()
+    }
+
     /// The account that is asked for, if the session opens it.
-    fn account(&self, name: &str) -> Result<Account, ServiceError> {
+    pub fn account(&self, name: &str) -> Result<Account, ServiceError> {
         let name = AccountName::parse(name).ok_or(ErrorCode::InvalidInput)?;
         let accounts = self.console.inner.parts.accounts.current();
         let token = (self.console.inner.settings.token)();
@@ -136,7 +145,7 @@ impl Asked<'_> {
         Ok(json!({ "tables": shown, "queues": queues, "containers": containers }))
     }
 
-    async fn tables(&self, account: &Account) -> Result<Vec<TableName>, ServiceError> {
+    pub async fn tables(&self, account: &Account) -> Result<Vec<TableName>, ServiceError> {
         let mut query = QueryTables::default();
         let mut tables = Vec::new();
         loop {

@@ -89,8 +89,19 @@ impl Console {
         self.inner.parts.clock.now().unix_seconds() * 1000
     }
 
-    pub(crate) fn figures(&self, _is_shown: impl Fn(&AccountName) -> bool) -> Value {
-        json!({ "now": self.now_ms(), "kinds": crate::tail::KINDS, "seconds": self.inner.parts.tail.seconds() })
+    /// The last minute, and the rates of the tables that are shown.
+    pub(crate) fn figures(&self, is_shown: impl Fn(&AccountName) -> bool) -> Value {
+        let parts = &self.inner.parts;
+        let mut minute = parts.traffic.figures(parts.clock.now());
+        minute
+            .tables
+            .retain(|table| AccountName::parse(&table.account).is_some_and(|account| is_shown(&account)));
+        json!({
+            "now": self.now_ms(),
+            "kinds": crate::tail::KINDS,
+            "seconds": parts.tail.seconds(),
+            "minute": serde_json::to_value(minute).unwrap_or_default(),
+        })
     }
 
     /// How the store is.

@@ -15,6 +15,7 @@ mod connect;
 mod data;
 mod events;
 mod guard;
+mod insight;
 mod listen;
 mod respond;
 mod sas;

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tavola_advisor::{HeatMap, Traffic};
 use tavola_frontend::{LiveAccounts, Shutdown};
 use tavola_model::{Clock, DateTime, RandomSource};
 use tavola_service::Service;
@@ -59,6 +60,10 @@ pub struct ConsoleParts {
     pub random: Arc<dyn RandomSource>,
     /// Where the services listen.
     pub urls: Vec<ServiceUrl>,
+    /// What the advisor reads.
+    pub traffic: Arc<Traffic>,
+    /// The heat map.
+    pub heat: Arc<HeatMap>,
     /// Recent requests.
     pub tail: Arc<Tail>,
     /// The server as a whole.

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tavola_advisor::{SampleEntity, TableFact};
 use tavola_auth::{Account, Caller};
 use tavola_model::{
-    AccountName, Clock, Command, Outcome, QueryEntities, ServiceError, StorageService, TableCommand,
-    TableName, TableOutcome,
+    AccountName, Clock, Command, EdmValue, Outcome, QueryEntities, ServiceError, StorageService,
+    StoredEntity, TableCommand, TableName, TableOutcome,
 };
 use tavola_service::Service;
 use tokio::sync::Semaphore;
@@ -21,6 +22,10 @@ use tokio::sync::Semaphore;
 const ENTITIES_MAX: usize = 20_000;
 /// Entities of which the properties are noted.
 const NOTED_MAX: usize = 2_000;
+/// Entities that are kept for the advisor.
+const SAMPLES_MAX: usize = 50;
+/// Characters of a value that are kept with them.
+const SAMPLE_CHARS_MAX: usize = 100;
 /// Properties that are noted.
 const PROPERTIES_MAX: usize = 400;
 /// Tables that are remembered.
@@ -37,11 +42,25 @@ pub(crate) struct Sight {
     /// Whether that is the whole table.
     is_whole: bool,
     noted: usize,
+    /// Some entities, for the advisor.
+    samples: Vec<SampleEntity>,
     /// For each property, how many of the noted entities have it, by type.
     properties: BTreeMap<Box<str>, BTreeMap<&'static str, usize>>,
 }
 
 impl Sight {
+    /// As the advisor takes it.
+    pub fn fact(&self, account: &AccountName, table: &TableName) -> TableFact {
+        TableFact {
+            account: account.as_str().to_owned(),
+            table: table.as_str().to_owned(),
+            entities: self.entities as u64,
+            bytes: self.bytes as u64,
+            is_exact: self.is_whole,
+            samples: self.samples.clone(),
+        }
+    }
+
     /// The counts alone.
     pub fn show_counts(&self) -> Value {
         json!({
@@ -153,6 +172,9 @@ impl Sights {
                     sight.partitions += 1;
                     last_partition = Some(entity.key.partition.clone());
                 }
+                if sight.samples.len() < SAMPLES_MAX {
+                    sight.samples.push(sample(entity));
+                }
                 if sight.noted < NOTED_MAX {
                     sight.noted += 1;
                     for property in entity.properties.iter() {
@@ -176,8 +198,30 @@ impl Sights {
     }
 }
 
+/// An entity with its values as text.
+fn sample(entity: &StoredEntity) -> SampleEntity {
+    let properties = entity.properties.iter().map(|property| {
+        let text = match property.value {
+            EdmValue::Binary(_) => String::new(),
+            EdmValue::Boolean(value) => value.to_string(),
+            EdmValue::DateTime(value) => value.to_text_7_digits(),
+            EdmValue::Double(value) => value.to_string(),
+            EdmValue::Guid(value) => value.to_string(),
+            EdmValue::Int32(value) => value.to_string(),
+            EdmValue::Int64(value) => value.to_string(),
+            EdmValue::String(value) => value.chars().take(SAMPLE_CHARS_MAX).collect(),
+        };
+        (property.name.to_owned(), text)
+    });
+    SampleEntity {
+        partition: entity.key.partition.as_str().to_owned(),
+        row: entity.key.row.as_str().to_owned(),
+        properties: properties.collect(),
+    }
+}
+
 /// `Int32` and the like.
-fn type_name(value: tavola_model::EdmValue<'_>) -> &'static str {
+fn type_name(value: EdmValue<'_>) -> &'static str {
     let name = value.edm_type().as_str();
     name.strip_prefix("Edm.").unwrap_or(name)
 }

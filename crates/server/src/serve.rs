@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use tavola_advisor::{HeatMap, Traffic, TrafficSettings};
 use tavola_console::{ConsoleParts, Tail};
 use tavola_frontend::{Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls};
 use tavola_model::{Clock, StorageService};
@@ -84,7 +85,8 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         "off" => false,
         _ => host.is_loopback(),
     };
-    let recorder = Recorder::start(record_sinks(), clock.clone()).context("cannot start a thread")?;
+    let observers = Observers::new();
+    let recorder = Recorder::start(observers.sinks(), clock.clone()).context("cannot start a thread")?;
     let pipeline = Pipeline::new(
         accounts.clone(),
         service.clone(),
@@ -111,7 +113,9 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
             clock,
             random: Arc::new(SystemRandom),
             urls: endpoints.iter().map(Endpoint::service_url).collect(),
-            tail: Arc::new(Tail::default()),
+            traffic: observers.traffic.clone(),
+            heat: observers.heat.clone(),
+            tail: observers.tail.clone(),
             view: Arc::new(view),
         };
         console = Some(console::console(values, &folder.path, socket, parts)?);
@@ -156,8 +160,24 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
 }
 
 /// Everybody who wants the access records of requests.
-fn record_sinks() -> Vec<Arc<dyn RecordSink>> {
-    Vec::new()
+struct Observers {
+    /// What the advisor reads.
+    traffic: Arc<Traffic>,
+    /// The heat map.
+    heat: Arc<HeatMap>,
+    /// The last requests, for the console.
+    tail: Arc<Tail>,
+}
+
+impl Observers {
+    fn new() -> Self {
+        let traffic = Traffic::new(TrafficSettings::default());
+        Self { traffic, heat: HeatMap::new(), tail: Arc::new(Tail::default()) }
+    }
+
+    fn sinks(&self) -> Vec<Arc<dyn RecordSink>> {
+        vec![self.traffic.clone(), self.heat.clone(), self.tail.clone()]
+    }
 }
 
 /// What `tavola` commands can do to this server.

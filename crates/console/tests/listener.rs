@@ -1,0 +1,432 @@
+//! The console's listener against those who should not get in: other hosts, other sites, other accounts, no session.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tavola_advisor::{HeatMap, Traffic, TrafficSettings};
+use tavola_auth::{Account, Accounts, DEVELOPMENT_KEY};
+use tavola_console::{
+    Console, ConsoleParts, ConsoleSettings, Health, MemberView, ServerView, ServiceUrl, Tail,
+};
+use tavola_engine::MemoryEngine;
+use tavola_frontend::LiveAccounts;
+use tavola_model::StorageService;
+use tavola_service::{Service, ServiceSettings};
+use tavola_system::{SystemClock, SystemRandom};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+const DEV: &str = "devstoreaccount1";
+const OTHER_KEY: &str = "b3RoZXIga2V5IG9mIGFub3RoZXIgYWNjb3VudA==";
+const TOKEN: &str = "a token of the console";
+
+struct Quiet;
+
+#[async_trait]
+impl ServerView for Quiet {
+    async fn probe(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn health(&self) -> Health {
+        Health { engine: "local", ..Health::default() }
+    }
+
+    fn members(&self) -> Vec<MemberView> {
+        Vec::new()
+    }
+}
+
+/// A console on an empty store, until this is dropped.
+struct Serving {
+    address: SocketAddr,
+    accounts: Arc<LiveAccounts>,
+    token: Arc<Mutex<Option<String>>>,
+    _stop: watch::Sender<bool>,
+}
+
+impl Serving {
+    async fn start(is_loopback: bool, accounts: &[&str]) -> Self {
+        let clock = Arc::new(SystemClock);
+        let engine = Arc::new(MemoryEngine::new(clock.clone()));
+        let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
+        let accounts = accounts.iter().map(|text| Account::parse(text).unwrap()).collect();
+        let accounts = LiveAccounts::new(Accounts::new(accounts).unwrap());
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let token = Arc::new(Mutex::new(None));
+        let shown = token.clone();
+        let settings = ConsoleSettings {
+            host_names: vec!["console.example".into()],
+            is_loopback,
+            port: address.port(),
+            version: "test",
+            token: Box::new(move || shown.lock().unwrap().clone()),
+        };
+        let parts = ConsoleParts {
+            service,
+            accounts: accounts.clone(),
+            clock,
+            random: Arc::new(SystemRandom),
+            urls: vec![ServiceUrl {
+                service: StorageService::Table,
+                base: "http://127.0.0.1:10002".into(),
+                is_secure: false,
+            }],
+            traffic: Traffic::new(TrafficSettings::default()),
+            heat: HeatMap::new(),
+            tail: Arc::new(Tail::default()),
+            view: Arc::new(Quiet),
+        };
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(Console::new(settings, parts).serve(socket, stopped));
+        Self { address, accounts, token, _stop: stop }
+    }
+
+    /// Sends a request as it is.
+    async fn ask(&self, head: &str, headers: &[(&str, &str)], body: &str) -> Got {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let mut text = format!("{head} HTTP/1.1\r\nConnection: close\r\n");
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            text.push_str(&format!("Host: {}\r\n", self.address));
+        }
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        Got::parse(&String::from_utf8(answer).unwrap())
+    }
+
+    /// A session: its cookie and its token.
+    async fn session(&self) -> (String, String) {
+        let got = self.ask("GET /api/session", &[], "").await;
+        (got.cookie(), got.json()["csrf"].as_str().unwrap().to_owned())
+    }
+
+    async fn sign_in(&self, shown: Value) -> Result<(String, String), Got> {
+        let (cookie, csrf) = self.session().await;
+        let headers = [("Cookie", cookie.as_str()), ("X-Tavola-Csrf", csrf.as_str())];
+        let got = self.ask("POST /api/session", &headers, &shown.to_string()).await;
+        if got.status != 200 {
+            return Err(got);
+        }
+        Ok((got.cookie(), got.json()["csrf"].as_str().unwrap().to_owned()))
+    }
+
+    async fn with(&self, head: &str, session: &(String, String), body: &str) -> Got {
+        let headers = [
+            ("Cookie", session.0.as_str()),
+            ("X-Tavola-Csrf", session.1.as_str()),
+            ("Accept", "application/json"),
+            ("Content-Type", "application/json"),
+            ("x-ms-version", "2021-12-02"),
+        ];
+        self.ask(head, &headers, body).await
+    }
+}
+
+#[derive(Debug)]
+struct Got {
+    status: u16,
+    headers: HashMap<String, String>,
+    body: String,
+}
+
+impl Got {
+    fn parse(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let mut lines = head.lines();
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let headers = lines
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+        Self { status, headers: headers.collect(), body: body.to_owned() }
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    fn cookie(&self) -> String {
+        self.header("set-cookie").split(';').next().unwrap().to_owned()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    fn code(&self) -> (u16, String) {
+        (self.status, self.json()["error"]["code"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+fn development() -> String {
+    format!("{DEV}:{DEVELOPMENT_KEY}")
+}
+
+fn refused(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}
+
+#[tokio::test]
+async fn every_answer_forbids_frames_foreign_scripts_and_guessed_types() {
+    let serving = Serving::start(true, &[&development()]).await;
+    for path in ["/", "/app.js", "/app.css", "/api/session", "/nothing", "/api/events", "/data/table/x/T"] {
+        let got = serving.ask(&format!("GET {path}"), &[], "").await;
+        let policy = got.header("content-security-policy");
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{path}: {policy}"
+        );
+        assert!(!policy.contains("unsafe-inline") && !policy.contains('*'), "{path}: {policy}");
+        assert_eq!(got.header("x-frame-options"), "DENY", "{path}");
+        assert_eq!(got.header("x-content-type-options"), "nosniff", "{path}");
+        assert!(got.header("access-control-allow-origin").is_empty(), "{path}");
+    }
+    let page = serving.ask("GET /", &[], "").await;
+    assert_eq!(page.status, 200);
+    for inline in ["<style", "style=", "onclick", "onerror", "<script>"] {
+        assert!(!page.body.contains(inline), "{inline}");
+    }
+    let known = page.header("etag").to_owned();
+    let again = serving.ask("GET /", &[("If-None-Match", &known)], "").await;
+    assert_eq!((again.status, again.body.as_str()), (304, ""));
+}
+
+#[tokio::test]
+async fn another_host_name_is_not_served_whatever_it_asks() {
+    let serving = Serving::start(true, &[&development()]).await;
+    for host in ["evil.example", "evil.example:10003", "127.0.0.1.evil.example", "10.1.2.3"] {
+        for path in ["/", "/api/session", "/api/server"] {
+            let got = serving.ask(&format!("GET {path}"), &[("Host", host)], "").await;
+            assert_eq!(got.code(), refused(421, "HostNotAllowed"), "{host} {path}");
+            assert!(got.header("set-cookie").is_empty());
+        }
+    }
+    for host in ["localhost:1", "127.0.0.1", "[::1]:7", "console.example"] {
+        assert_eq!(serving.ask("GET /api/session", &[("Host", host)], "").await.status, 200, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn another_site_can_neither_sign_in_nor_read_nor_change() {
+    let serving = Serving::start(true, &[&development()]).await;
+    let (cookie, csrf) = serving.session().await;
+    let own = format!("http://{}", serving.address);
+    let base = [("Cookie", cookie.as_str()), ("X-Tavola-Csrf", csrf.as_str())];
+    let mut ok = base.to_vec();
+    ok.push(("Origin", &own));
+    assert_eq!(serving.ask("GET /api/server", &ok, "").await.status, 200);
+    for foreign in [
+        ("Origin", "http://evil.example"),
+        ("Origin", "null"),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
+    ] {
+        let mut headers = base.to_vec();
+        headers.push(foreign);
+        assert_eq!(
+            serving.ask("GET /api/server", &headers, "").await.code(),
+            refused(403, "CrossSite"),
+            "{foreign:?}"
+        );
+        assert_eq!(
+            serving.ask("POST /api/session", &headers, "{}").await.code(),
+            refused(403, "CrossSite"),
+            "{foreign:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_read_or_changed_without_the_token_of_the_session() {
+    let serving = Serving::start(true, &[&development()]).await;
+    let session = serving.session().await;
+    let (stranger, wrong) = (serving.session().await, "0".repeat(64));
+    let table = json!({ "TableName": "Mine" }).to_string();
+    for (head, body) in [
+        ("GET /api/server", ""),
+        ("GET /api/resources?account=devstoreaccount1", ""),
+        ("POST /api/sas", "{}"),
+        ("POST /data/table/devstoreaccount1/Tables", table.as_str()),
+        ("GET /data/table/devstoreaccount1/Tables", ""),
+        ("GET /data/queue/devstoreaccount1/q/messages", ""),
+        ("PUT /data/blob/devstoreaccount1/c?restype=container", ""),
+        ("DELETE /api/session", ""),
+        ("POST /api/session", "{}"),
+    ] {
+        for token in ["", wrong.as_str(), stranger.1.as_str()] {
+            let headers =
+                [("Cookie", session.0.as_str()), ("X-Tavola-Csrf", token), ("x-ms-version", "2021-12-02")];
+            assert_eq!(
+                serving.ask(head, &headers, body).await.code(),
+                refused(403, "TokenRequired"),
+                "{head}"
+            );
+        }
+        if !head.ends_with("/api/session") {
+            let headers = [("X-Tavola-Csrf", session.1.as_str())];
+            assert_eq!(
+                serving.ask(head, &headers, body).await.code(),
+                refused(401, "SignInRequired"),
+                "{head}"
+            );
+        }
+    }
+    assert_eq!(serving.with("POST /data/table/devstoreaccount1/Tables", &session, &table).await.status, 201);
+}
+
+#[tokio::test]
+async fn on_loopback_the_development_account_is_open_and_no_other() {
+    let serving = Serving::start(true, &[&development(), &format!("secret:{OTHER_KEY}")]).await;
+    let got = serving.ask("GET /api/session", &[], "").await;
+    let cookie = got.header("set-cookie");
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && cookie.contains("Path=/"),
+        "{cookie}"
+    );
+    assert_eq!(
+        (got.json()["accounts"].clone(), got.json()["hasOthers"].clone()),
+        (json!([DEV]), json!(true))
+    );
+    let session = serving.session().await;
+    assert_eq!(serving.with("GET /api/resources?account=devstoreaccount1", &session, "").await.status, 200);
+    assert_eq!(
+        serving.with("GET /api/resources?account=secret", &session, "").await.code(),
+        refused(403, "AuthorizationFailure")
+    );
+    assert_eq!(
+        serving.with("GET /data/table/secret/Tables", &session, "").await.code(),
+        refused(403, "SignInRequired")
+    );
+    let sas = json!({ "account": "secret", "kind": "account", "expiry": "2999-01-01T00:00:00Z" }).to_string();
+    assert_eq!(serving.with("POST /api/sas", &session, &sas).await.status, 403);
+    let shown = serving.with("GET /api/server", &session, "").await.body;
+    assert!(!shown.contains(OTHER_KEY) && !shown.contains("secret"), "{shown}");
+}
+
+#[tokio::test]
+async fn behind_a_proxy_or_beyond_loopback_everybody_signs_in() {
+    let serving = Serving::start(true, &[&development()]).await;
+    for header in ["X-Forwarded-For", "Forwarded", "Via", "X-Forwarded-Host"] {
+        let got = serving.ask("GET /api/session", &[(header, "10.0.0.1")], "").await;
+        assert_eq!(got.json()["signedIn"], json!(false), "{header}");
+    }
+    let public = Serving::start(false, &[&development()]).await;
+    let session = public.session().await;
+    assert_eq!(public.with("GET /api/resources?account=devstoreaccount1", &session, "").await.status, 403);
+    let session = public.sign_in(json!({ "account": DEV, "key": DEVELOPMENT_KEY })).await.unwrap();
+    assert_eq!(public.with("GET /api/resources?account=devstoreaccount1", &session, "").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_key_opens_its_account_for_as_long_as_it_is_one_and_a_token_opens_all() {
+    let serving = Serving::start(false, &[&development(), &format!("secret:{OTHER_KEY}")]).await;
+    for wrong in [
+        json!({ "account": "secret", "key": DEVELOPMENT_KEY }),
+        json!({ "account": "nobody", "key": OTHER_KEY }),
+        json!({ "account": "secret", "key": "" }),
+        json!({ "token": "" }),
+        json!({ "token": TOKEN }),
+        json!([]),
+    ] {
+        assert_eq!(
+            serving.sign_in(wrong.clone()).await.unwrap_err().code(),
+            refused(401, "SignInFailed"),
+            "{wrong}"
+        );
+    }
+    let session = serving.sign_in(json!({ "account": "secret", "key": OTHER_KEY })).await.unwrap();
+    assert_eq!(serving.with("GET /data/table/secret/Tables", &session, "").await.status, 200);
+    assert_eq!(serving.with("GET /data/table/devstoreaccount1/Tables", &session, "").await.status, 403);
+    serving.accounts.replace(Accounts::new(vec![Account::parse("secret:bmV3").unwrap()]).unwrap());
+    assert_eq!(
+        serving.with("GET /data/table/secret/Tables", &session, "").await.status,
+        403,
+        "the key was rotated away"
+    );
+
+    *serving.token.lock().unwrap() = Some(TOKEN.to_owned());
+    let session = serving.sign_in(json!({ "token": TOKEN })).await.unwrap();
+    assert_eq!(serving.with("GET /data/table/secret/Tables", &session, "").await.status, 200);
+    *serving.token.lock().unwrap() = Some("another token".to_owned());
+    assert_eq!(
+        serving.with("GET /data/table/secret/Tables", &session, "").await.status,
+        403,
+        "the token was replaced"
+    );
+}
+
+#[tokio::test]
+async fn signing_in_changes_the_name_of_the_session_and_signing_out_ends_it() {
+    let serving = Serving::start(false, &[&development()]).await;
+    let (before, csrf) = serving.session().await;
+    let headers = [("Cookie", before.as_str()), ("X-Tavola-Csrf", csrf.as_str())];
+    let shown = json!({ "account": DEV, "key": DEVELOPMENT_KEY }).to_string();
+    let got = serving.ask("POST /api/session", &headers, &shown).await;
+    let session = (got.cookie(), got.json()["csrf"].as_str().unwrap().to_owned());
+    assert_ne!(session.0, before);
+    assert_eq!(serving.ask("GET /api/server", &headers, "").await.code(), refused(401, "SignInRequired"));
+    assert_eq!(serving.with("DELETE /api/session", &session, "").await.status, 200);
+    assert_eq!(serving.with("GET /api/server", &session, "").await.code(), refused(401, "SignInRequired"));
+}
+
+#[tokio::test]
+async fn bodies_and_heads_are_bounded_and_other_verbs_refused() {
+    let serving = Serving::start(true, &[&development()]).await;
+    let session = serving.session().await;
+    let huge = "x".repeat(5 * 1024 * 1024);
+    assert_eq!(serving.with("POST /data/table/devstoreaccount1/T", &session, &huge).await.status, 413);
+    assert_eq!(serving.with("POST /api/sas", &session, &huge[..100_000]).await.status, 400);
+    assert_eq!(serving.with("PATCH /api/server", &session, "").await.status, 405);
+    assert_eq!(serving.with("POST /", &session, "").await.status, 405);
+    let long = format!("GET /?{}", "y".repeat(200_000));
+    assert!(serving.ask(&long, &[], "").await.status >= 400);
+}
+
+#[tokio::test]
+async fn data_goes_through_the_services_and_keeps_their_codes() {
+    let serving = Serving::start(true, &[&development()]).await;
+    let session = serving.session().await;
+    let table = json!({ "TableName": "People" }).to_string();
+    assert_eq!(serving.with("POST /data/table/devstoreaccount1/Tables", &session, &table).await.status, 201);
+    let entity =
+        json!({ "PartitionKey": "p", "RowKey": "r", "Name": "<img src=x onerror=alert(1)>" }).to_string();
+    assert_eq!(serving.with("POST /data/table/devstoreaccount1/People", &session, &entity).await.status, 201);
+    let again = serving.with("POST /data/table/devstoreaccount1/People", &session, &entity).await;
+    assert_eq!(
+        (again.status, again.json()["odata.error"]["code"].clone()),
+        (409, json!("EntityAlreadyExists"))
+    );
+    let found = serving
+        .with("GET /data/table/devstoreaccount1/People()?$filter=PartitionKey%20eq%20'p'", &session, "")
+        .await;
+    assert_eq!(
+        (found.status, found.header("x-tavola-plan")),
+        (200, "partition-scan; ranges=1; scanned=1; returned=1")
+    );
+    assert!(found.header("content-security-policy").contains("sandbox"));
+    let planned = serving
+        .with("GET /api/plan?filter=PartitionKey%20eq%20'p'%20and%20RowKey%20eq%20'r'", &session, "")
+        .await;
+    assert_eq!(planned.json(), json!({ "kind": "point", "ranges": 1 }));
+    let wrong = serving.with("GET /api/plan?filter=PartitionKey%20eq", &session, "").await;
+    assert_eq!(wrong.status, 400);
+    let sight =
+        serving.with("GET /api/table?account=devstoreaccount1&table=People", &session, "").await.json();
+    assert_eq!((sight["entities"].clone(), sight["isWhole"].clone()), (json!(1), json!(true)));
+    assert_eq!(sight["properties"][0]["name"], json!("Name"));
+    let missing = serving.with("GET /data/table/devstoreaccount1/Nothing()", &session, "").await;
+    assert_eq!(
+        (missing.status, missing.json()["odata.error"]["code"].clone()),
+        (404, json!("TableNotFound"))
+    );
+}
