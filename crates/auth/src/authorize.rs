@@ -57,6 +57,13 @@ impl Permitted {
         };
         Self { account, service, command, key_limit, may_overwrite: true }
     }
+
+    /// The same at the endpoint of another service, for commands that every service has.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn at_service(self, service: StorageService) -> Self {
+        Self { service, ..self }
+    }
 }
 
 /// Permits the command or says why not. `policy` is the stored policy that `Caller::stored_policy` asks for,

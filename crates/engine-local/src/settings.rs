@@ -144,5 +144,7 @@ pub(crate) const EXTENT_FILES_OPEN_MAX: usize = 128;
 pub(crate) const CONTENTS_DROPPED_AT_ONCE: usize = 512;
 /// How long nothing was written to an extent of a former run before bytes in it that no content has are given back.
 pub(crate) const LEFTOVERS_AGE_MIN: Duration = Duration::from_secs(24 * 3600);
+/// Time from the start to the first look for such bytes: short, so that a server that is often restarted looks at all.
+pub(crate) const LEFTOVERS_FIRST: Duration = Duration::from_secs(10);
 /// Time between two looks for such bytes.
 pub(crate) const LEFTOVERS_CHECK: Duration = Duration::from_secs(3600);

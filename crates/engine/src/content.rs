@@ -100,6 +100,8 @@ pub struct ContentId(pub [u8; 16]);
 impl ContentId {
     /// Before every id.
     pub const MIN: ContentId = ContentId([0; 16]);
+    /// Behind every id.
+    pub const MAX: ContentId = ContentId([0xFF; 16]);
 
     /// When its put began.
     pub fn born(self) -> DateTime {

@@ -464,7 +464,12 @@ async fn answer_room(
     transfers: &Transfers,
     caller: impl FnOnce() -> CallerId,
 ) -> Result<Option<Arc<Room>>, ServiceError> {
-    if matches!(command, Command::Table(TableCommand::QueryEntities(_))) {
+    let is_page = match command {
+        Command::Table(command) => matches!(command, TableCommand::QueryEntities(_)),
+        Command::Blob(command) => matches!(**command, BlobCommand::ListBlobs(_)),
+        Command::Account(_) | Command::Queue(_) => false,
+    };
+    if is_page {
         return Ok(Some(Arc::new(transfers.answers.room(caller()))));
     }
     if (command.answers_once() || command.writes() && body.len() > UNCOUNTED_BYTES)

@@ -11,7 +11,7 @@ use tavola_advisor::{HeatMap, Traffic, TrafficSettings};
 use tavola_console::{ConsoleParts, Tail};
 use tavola_frontend::{Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls};
 use tavola_model::{Clock, StorageService};
-use tavola_service::{Service, ServiceSettings};
+use tavola_service::{Service, ServiceSettings, WalkPace, Walked};
 use tavola_system::{SystemClock, SystemRandom};
 use tavola_telemetry::{RecordSink, Recorder};
 use tokio::net::TcpListener;
@@ -35,7 +35,7 @@ use crate::store::Store;
 /// How long expired messages at the front of a queue that nobody reads may stay.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
-/// How often contents are looked for that no blob names.
+/// How often all contents are read, and those are looked for that no blob names.
 const WALK_EVERY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// When that is done first, so that it is done on servers that are restarted every day, too.
 const WALK_FIRST: Duration = Duration::from_secs(60 * 60);
@@ -252,8 +252,11 @@ async fn sweep_queues(service: Service, mut stopped: watch::Receiver<bool>) {
     }
 }
 
-/// Drops contents of blobs that nothing names, now and then, until told to stop.
+/// Reads all contents of blobs and drops what nothing names, now and then, until told to stop.
 async fn walk_contents(service: Service, mut stopped: watch::Receiver<bool>) {
+    if let Err(error) = service.reclaim_contents().await {
+        tracing::warn!(%error, "contents of deleted containers are left to the next walk");
+    }
     let mut wait = WALK_FIRST;
     loop {
         tokio::select! {
@@ -261,9 +264,13 @@ async fn walk_contents(service: Service, mut stopped: watch::Receiver<bool>) {
             _ = stopped.wait_for(|stop| *stop) => return,
         }
         wait = WALK_EVERY;
-        match service.walk_contents().await {
-            Ok(walked) => {
-                tracing::info!(contents = walked.contents, dropped = walked.dropped, "contents walked");
+        let walked = tokio::select! {
+            walked = service.walk_contents(WalkPace::Gentle) => walked,
+            _ = stopped.wait_for(|stop| *stop) => return,
+        };
+        match walked {
+            Ok(Walked { contents, bytes, damaged, dropped, tidied }) => {
+                tracing::info!(contents, bytes, damaged, dropped, tidied, "contents walked");
             }
             Err(error) => tracing::warn!(%error, "cannot walk the contents of blobs, will retry"),
         }

@@ -26,7 +26,7 @@ mod queue;
 mod service;
 mod table;
 
-pub use blob::{BlobContents, Walked};
+pub use blob::{BlobContents, WalkPace, Walked};
 pub use queue::InspectedMessage;
 pub use service::{AnswerRoom, Executed, Service, ServiceSettings};
 pub use table::{Plan, plan};

@@ -11,7 +11,7 @@ use tavola_model::{
 };
 
 pub(crate) use crate::blob::Sent;
-use crate::blob::{Blobs, Overwrites, Walked};
+use crate::blob::{Blobs, Overwrites, WalkPace, Walked};
 use crate::catalog::{Catalog, ResourceKind};
 use crate::long_reads::LongReads;
 use crate::properties::PropertiesStore;
@@ -161,7 +161,7 @@ impl Service {
         let service = permitted.service();
         let overwrites = if permitted.may_overwrite() { Overwrites::Allowed } else { Overwrites::Refused };
         let (account, command, limit) = permitted.into_parts();
-        let sent = Sent { upload, overwrites };
+        let sent = Sent { upload, overwrites, room: room.clone() };
         let done = self.execute_command(&account, service, command, limit.as_ref(), room, sent).await;
         done.map_err(|failure| failure.answer(service))
     }
@@ -177,11 +177,21 @@ impl Service {
         Ok(found.and_then(|found| found.container.as_ref().map(|state| state.access)))
     }
 
-    /// Drops contents of blobs that nothing names, once: what a crash has left behind. Call it now and then.
-    pub async fn walk_contents(&self) -> Result<Walked, ServiceError> {
+    /// Reads all contents of blobs once, and removes what a crash or time has left behind. Call it now and then.
+    pub async fn walk_contents(&self, pace: WalkPace) -> Result<Walked, ServiceError> {
         match &self.blobs {
             None => Ok(Walked::default()),
-            Some(blobs) => blobs.walk().await.map_err(|failure| failure.answer(StorageService::Blob)),
+            Some(blobs) => blobs.walk(pace).await.map_err(|failure| failure.answer(StorageService::Blob)),
+        }
+    }
+
+    /// Goes on with dropping the contents of deleted containers, where the last run ended before that was done.
+    pub async fn reclaim_contents(&self) -> Result<(), ServiceError> {
+        match &self.blobs {
+            None => Ok(()),
+            Some(blobs) => {
+                blobs.drop_of_missing_spaces().await.map_err(|failure| failure.answer(StorageService::Blob))
+            }
         }
     }
 

@@ -12,6 +12,8 @@ mod azurite;
 mod server;
 
 #[cfg(feature = "client")]
+pub mod blob_crash;
+#[cfg(feature = "client")]
 mod client;
 #[cfg(feature = "client")]
 pub mod crash;
@@ -26,4 +28,6 @@ pub use azurite::{Azurite, AzuriteService, azurite_command, free_port};
 pub use client::{Connection, Request, Response};
 #[cfg(feature = "client")]
 pub use queue::{GotMessage, QueueConnection};
-pub use server::{DataFolder, ServerOptions, StartError, TestServer, server_binary, workspace_root};
+pub use server::{
+    DataFolder, ServerOptions, StartError, TestServer, server_binary, store_arguments, workspace_root,
+};

@@ -7,7 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a server may take until it listens, in milliseconds. Opening a large folder on a busy machine takes
 /// seconds; more than this means it hangs.
@@ -202,6 +203,26 @@ fn build() -> Result<PathBuf, String> {
     };
     let messages = String::from_utf8_lossy(&output.stdout);
     messages.lines().find_map(executable).ok_or_else(|| "Cargo names no program".to_owned())
+}
+
+/// The arguments with which a server keeps its data where the tests of this run keep theirs: in a data folder, or in a
+/// fresh keyspace of the cluster that `TAVOLA_CQL_NODES` names.
+pub fn store_arguments() -> Result<Vec<String>, StartError> {
+    static KEYSPACES: AtomicU32 = AtomicU32::new(0);
+    let Ok(nodes) = std::env::var("TAVOLA_CQL_NODES") else { return Ok(Vec::new()) };
+    let number = KEYSPACES.fetch_add(1, Ordering::Relaxed);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let keyspace = format!("test_{}_{number}", since.as_millis());
+    let place = ["--cql-nodes", &nodes, "--cql-keyspace", &keyspace].map(str::to_owned);
+    let copies = format!("datacenter1={}", nodes.split(',').count());
+    let mut init = Command::new(server_binary()?);
+    init.args(["cluster", "init", "--copies", &copies, "--lease-ms", "50"]).args(&place).stdin(Stdio::null());
+    let made = init.output()?;
+    if !made.status.success() {
+        let log = String::from_utf8_lossy(&made.stderr).into_owned();
+        return Err(StartError::Ended { status: made.status.to_string(), log });
+    }
+    Ok(["--engine", "cql"].map(str::to_owned).into_iter().chain(place).collect())
 }
 
 /// The folder of the workspace.

@@ -13,7 +13,12 @@ pub const CONFORMANCE: Step = Step {
     name: "the cluster engine on Cassandra",
     server: Server::Needed,
     run: conformance,
-    has: |name| contains(&root().join("crates/engine-cql/tests"), "rs", name) || is_in(&SERVER_TESTS, name),
+    has: |name| {
+        ["crates/engine-cql/tests", BLOB_TESTS]
+            .iter()
+            .any(|folder| contains(&root().join(folder), "rs", name))
+            || is_in(&SERVER_TESTS, name)
+    },
 };
 
 pub const REFUSALS: Step = Step {
@@ -32,6 +37,9 @@ pub const FAULTS: Step = Step {
 
 /// Tests of the server that need a cluster.
 const SERVER_TESTS: [&str; 4] = ["moving_cluster", "affinity", "cluster_large", "cluster_tls"];
+
+/// Requests to the blob service, which run on any store.
+const BLOB_TESTS: &str = "crates/testkit/tests/blob";
 
 fn is_in(tests: &[&str], name: &str) -> bool {
     let source = |test: &str| std::fs::read_to_string(root().join(format!("crates/server/tests/{test}.rs")));
@@ -73,9 +81,9 @@ pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
     Ok(engine.into_iter().chain(keyspace).collect())
 }
 
-/// The contract, several servers at once, moving data and encrypted connections, all on one node.
+/// The contract, several servers at once, moving data, blobs and encrypted connections, all on one node.
 fn conformance(select: &Select) -> Outcome {
-    const TESTS: [&str; 7] = [
+    const TESTS: [&str; 8] = [
         "conformance",
         "conformance_contents",
         "servers",
@@ -83,6 +91,7 @@ fn conformance(select: &Select) -> Outcome {
         "moving_cluster",
         "affinity",
         "cluster_large",
+        "blob",
     ];
     if cassandra::is_up() {
         let mut tally = with_nodes(1, |nodes| tests(select, &TESTS, nodes, None))?;
@@ -107,7 +116,7 @@ fn refusals(select: &Select) -> Outcome {
 }
 
 fn tests(select: &Select, names: &[&str], nodes: &str, certificates: Option<&Path>) -> Outcome {
-    let mut tests = cargo(["test", "-p", "tavola-engine-cql", "-p", "tavola-server"]);
+    let mut tests = cargo(["test", "-p", "tavola-engine-cql", "-p", "tavola-server", "-p", "tavola-testkit"]);
     tests.args(["--features", "tavola-engine-cql/cluster-tests,tavola-server/cluster-tests"]);
     for name in names {
         tests.args(["--test", name]);
@@ -115,7 +124,7 @@ fn tests(select: &Select, names: &[&str], nodes: &str, certificates: Option<&Pat
     if let Some(name) = select.name() {
         tests.args(["--", name]);
     }
-    tests.env("TAVOLA_CQL_NODES", nodes);
+    tests.env("TAVOLA_CQL_NODES", nodes).env("TAVOLA_BIN", server_binary());
     if let Some(certificates) = certificates {
         tests.env("TAVOLA_CQL_CERTIFICATES", certificates);
     }

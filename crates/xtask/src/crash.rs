@@ -8,20 +8,34 @@ use crate::step::{NO_NAMES, Outcome, Server, Step, Tally};
 pub const KILLS: Step = Step {
     name: "crash test of tables",
     server: Server::Needed,
-    run: |_| kills("tavola-crash"),
+    run: |_| kills("tavola-crash", &[]),
     has: NO_NAMES,
 };
 
 pub const QUEUE_KILLS: Step = Step {
     name: "crash test of queues",
     server: Server::Needed,
-    run: |_| kills("tavola-queue-crash"),
+    run: |_| kills("tavola-queue-crash", &[]),
     has: NO_NAMES,
 };
 
-fn kills(program: &str) -> Outcome {
+pub const BLOB_KILLS: Step = Step {
+    name: "crash test of blobs",
+    server: Server::Needed,
+    run: |_| kills("tavola-blob-crash", &[]),
+    has: NO_NAMES,
+};
+
+/// The same with 10,000 uploads cut at random bytes.
+pub const BLOB_KILLS_LONG: Step = Step {
+    name: "crash test of blobs, the long form",
+    run: |_| kills("tavola-blob-crash", &["--rounds", "60", "--cuts", "10000"]),
+    ..BLOB_KILLS
+};
+
+fn kills(program: &str, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(root().join("target/release").join(program));
-    let finished = run(command.env("TAVOLA_BIN", server_binary()))?;
+    let finished = run(command.args(arguments).env("TAVOLA_BIN", server_binary()))?;
     finished.check()?;
     let mut tally = Tally::one();
     for line in finished.output.lines() {

@@ -104,7 +104,11 @@ enum Chore {
     /// Three nodes and two servers, killed and paused in turn under load; not part of `test`
     ClusterFaults,
     /// `kill -9` under load, twenty rounds and more
-    Crash,
+    Crash {
+        /// Blobs only: 60 rounds, and 10,000 uploads cut at random bytes; not part of `test`
+        #[arg(long)]
+        long: bool,
+    },
 }
 
 /// Where the servers of a step keep their rows.
@@ -135,7 +139,8 @@ fn main() -> ExitCode {
         Chore::Cassandra { command } => return cassandra::run_command(&command),
         Chore::Cluster => vec![cluster::CONFORMANCE, cluster::REFUSALS],
         Chore::ClusterFaults => vec![cluster::FAULTS],
-        Chore::Crash => vec![crash::KILLS, crash::QUEUE_KILLS],
+        Chore::Crash { long: false } => vec![crash::KILLS, crash::QUEUE_KILLS, crash::BLOB_KILLS],
+        Chore::Crash { long: true } => vec![crash::BLOB_KILLS_LONG],
     };
     Run::new(Select::All).all(&steps)
 }
@@ -168,6 +173,7 @@ fn all_steps() -> Vec<Step> {
         differential::BOUNDED,
         crash::KILLS,
         crash::QUEUE_KILLS,
+        crash::BLOB_KILLS,
         cluster::CONFORMANCE,
         cluster::REFUSALS,
         deny::LICENCES,
@@ -198,6 +204,7 @@ mod tests {
             "cassandra up --nodes 3",
             "cassandra kill 2",
             "cluster-faults",
+            "crash --long",
         ] {
             let words = ["xtask"].into_iter().chain(line.split(' '));
             assert!(Arguments::try_parse_from(words).is_ok(), "{line}");

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tavola_engine::{ContentCursor, ContentId, EngineError, SpaceId};
 use tokio::sync::oneshot;
@@ -30,7 +30,7 @@ use crate::catalog::ExtentChange;
 use crate::commit_queue::Task;
 use crate::compaction::give_way;
 use crate::engine::ScanState;
-use crate::settings::{LEFTOVERS_AGE_MIN, LEFTOVERS_CHECK, SCAN_ROWS_AT_ONCE};
+use crate::settings::{LEFTOVERS_AGE_MIN, LEFTOVERS_CHECK, LEFTOVERS_FIRST, SCAN_ROWS_AT_ONCE};
 
 /// What there is to give back.
 #[derive(Default)]
@@ -100,22 +100,31 @@ impl SweepList {
         self.changed.notify_one();
     }
 
-    fn wait(&self) -> Option<Work> {
+    /// Waits for something to do; for the next look at leftovers at most until its time.
+    fn wait(&self, next_look: Instant) -> Option<Work> {
         let is_idle = |state: &mut State| {
             let has_work = !state.regions.is_empty() || !state.extents.is_empty();
             !state.is_closed && (!has_work || state.holds > 0)
         };
-        let waited = self.changed.wait_timeout_while(self.lock(), LEFTOVERS_CHECK, is_idle);
-        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let state = self.lock();
+        // Nothing is looked for while a backup holds everything.
+        let is_held = state.holds > 0;
+        let time =
+            if is_held { LEFTOVERS_CHECK } else { next_look.saturating_duration_since(Instant::now()) };
+        let waited = self.changed.wait_timeout_while(state, time, is_idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let has_work = !state.regions.is_empty() || !state.extents.is_empty();
         if state.holds > 0 {
             return (!state.is_closed).then_some(Work::Sweep { regions: vec![], extents: BTreeSet::new() });
+        }
+        if !state.is_closing && next_look <= Instant::now() {
+            return Some(Work::LookForLeftovers);
         }
         if has_work {
             let (regions, extents) = (std::mem::take(&mut state.regions), std::mem::take(&mut state.extents));
             return Some(Work::Sweep { regions, extents });
         }
-        (!state.is_closed && timeout.timed_out()).then_some(Work::LookForLeftovers)
+        (!state.is_closed).then_some(Work::Sweep { regions: vec![], extents: BTreeSet::new() })
     }
 
     fn is_closing(&self) -> bool {
@@ -169,10 +178,14 @@ impl Sweeper {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "room of contents that were dropped before this start is not counted");
         }
-        while let Some(work) = self.sweeps.wait() {
+        let mut next_look = Instant::now() + LEFTOVERS_FIRST;
+        while let Some(work) = self.sweeps.wait(next_look) {
             let done = match work {
                 Work::Sweep { regions, extents } => self.sweep(regions, extents),
-                Work::LookForLeftovers => self.sweep_leftovers(LEFTOVERS_AGE_MIN),
+                Work::LookForLeftovers => {
+                    next_look = Instant::now() + LEFTOVERS_CHECK;
+                    self.sweep_leftovers(LEFTOVERS_AGE_MIN)
+                }
             };
             match done {
                 Ok(()) => continue,

@@ -9,6 +9,7 @@ use super::Blobs;
 use super::get::Content;
 use super::put::Overwrites;
 use crate::failure::Failure;
+use crate::service::AnswerRoom;
 
 /// What a command gave: the outcome, and the bytes that come with it.
 type Done = (BlobOutcome, Option<Content>);
@@ -19,6 +20,8 @@ pub(crate) struct Sent<'a> {
     pub upload: Option<&'a mut dyn ByteSource>,
     /// Whether it may replace a blob that is there.
     pub overwrites: Overwrites,
+    /// Memory for a page.
+    pub room: Option<Arc<dyn AnswerRoom>>,
 }
 
 impl Blobs {
@@ -31,7 +34,7 @@ impl Blobs {
     ) -> Result<Done, Failure> {
         use BlobCommand as Command;
         use BlobOutcome as Outcome;
-        let Sent { upload, overwrites } = sent;
+        let Sent { upload, overwrites, room } = sent;
         let outcome = match command {
             Command::ListContainers(list) => {
                 Outcome::ContainersListed(self.list_containers(account, list).await?)
@@ -84,7 +87,9 @@ impl Blobs {
                 let (changed, done) = self.lease_container(account, lease).await?;
                 Outcome::ContainerLeased(changed, done)
             }
-            Command::ListBlobs(list) => Outcome::BlobsListed(Box::new(self.list_blobs(account, list).await?)),
+            Command::ListBlobs(list) => {
+                Outcome::BlobsListed(Box::new(self.list_blobs(account, list, room).await?))
+            }
 
             Command::PutBlob(put) => Outcome::BlobPut(self.put_blob(account, put, upload, overwrites).await?),
             Command::PutBlobFromUrl(put) => {

@@ -2,33 +2,47 @@
 //!
 //! A page is read by scans over partitions. A blob with many rows is left after a few of them, and one that lies below
 //! a common prefix is left with all its siblings: the next scan begins behind. So a page costs what it shows, whatever
-//! the size of the container.
+//! the size of the container. It takes memory as it grows, and ends with a marker where there is no more.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tavola_engine::{Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{
     AccountName, BLOBS_PAGE_MAX, BlobCursor, BlobEntry, BlobHeaders, BlobKind, BlobName, BlobPage,
-    BlobProperties, BlobTags, BlobVersion, Changed, DateTime, DeletedBlob, KeyBytes, LeaseShown, ListBlobs,
-    ListedBlob, Metadata,
+    BlobProperties, BlobTags, BlobVersion, Changed, DateTime, DeletedBlob, ErrorCode, KeyBytes, LeaseShown,
+    ListBlobs, ListedBlob, Metadata,
 };
 
 use super::Blobs;
 use super::record::Record;
 use super::rows::{EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, Stage, damaged, name_bytes, split_row};
 use crate::failure::Failure;
+use crate::service::AnswerRoom;
 
 /// Rows of a blob that are passed over before the scan begins anew behind it.
 const PASSED_ROWS_MAX: u32 = 8;
+
+/// Bytes of a page that need no room: small answers are not counted.
+const FREE_BYTES: usize = 8 * 1024;
+/// Room is taken in steps of this size.
+const ROOM_STEP_BYTES: usize = 64 * 1024;
+/// What an entry takes beside its texts: its properties, and the names of their elements.
+const ENTRY_BYTES: usize = 1024;
 
 /// Names of blobs begin above this byte; below it is the index of tags.
 pub(crate) const NAMES_FROM: u8 = 1;
 
 impl Blobs {
-    pub async fn list_blobs(&self, account: &AccountName, asked: ListBlobs) -> Result<BlobPage, Failure> {
+    pub async fn list_blobs(
+        &self,
+        account: &AccountName,
+        asked: ListBlobs,
+        room: Option<Arc<dyn AnswerRoom>>,
+    ) -> Result<BlobPage, Failure> {
         let container = self.container(account, &asked.container).await?;
-        let mut lister = Lister::new(asked, container.space, self.clock.now());
+        let mut lister = Lister::new(asked, container.space, self.clock.now(), room);
         let prefix = name_bytes(lister.prefix());
         let before = (!prefix.is_empty()).then(|| Position::partition_start(&behind(prefix.clone())));
         let mut from = Position::partition_start(&lister.first_partition(prefix));
@@ -75,10 +89,14 @@ struct Lister {
     seek: Option<Position>,
     next: Option<BlobCursor>,
     failure: Option<Failure>,
+    /// Memory for the page, how much of it is taken, and how much is used.
+    room: Option<Arc<dyn AnswerRoom>>,
+    bytes_taken: usize,
+    bytes: usize,
 }
 
 impl Lister {
-    fn new(asked: ListBlobs, space: SpaceId, now: DateTime) -> Self {
+    fn new(asked: ListBlobs, space: SpaceId, now: DateTime, room: Option<Arc<dyn AnswerRoom>>) -> Self {
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
         Self {
             asked,
@@ -90,7 +108,30 @@ impl Lister {
             seek: None,
             next: None,
             failure: None,
+            room,
+            bytes_taken: FREE_BYTES,
+            bytes: 0,
         }
+    }
+
+    /// Whether the page can have one more entry, which takes so many bytes. A page of nothing would not get its client any
+    /// further, so then it is refused.
+    fn has_room(&mut self, bytes: usize) -> Result<bool, Failure> {
+        if self.entries.len() >= self.max {
+            return Ok(false);
+        }
+        self.bytes += bytes;
+        let Some(room) = self.room.as_ref().filter(|_| self.bytes > self.bytes_taken) else {
+            return Ok(true);
+        };
+        let wanted = self.bytes.next_multiple_of(ROOM_STEP_BYTES);
+        let is_taken = room.take(wanted - self.bytes_taken);
+        if is_taken {
+            self.bytes_taken = wanted;
+        } else if self.entries.is_empty() {
+            return Err(ErrorCode::ServerBusy.into());
+        }
+        Ok(is_taken)
     }
 
     fn prefix(&self) -> &str {
@@ -149,7 +190,7 @@ impl Lister {
             return Ok(ControlFlow::Continue(()));
         }
         if let Some(common) = self.common_prefix(name.as_str()) {
-            if self.entries.len() >= self.max {
+            if !self.has_room(ENTRY_BYTES + common.len())? {
                 self.next = Some(BlobCursor { name: common, at: DateTime::MAX });
                 return Ok(ControlFlow::Break(()));
             }
@@ -165,7 +206,7 @@ impl Lister {
             if at < skip_before {
                 continue;
             }
-            if self.entries.len() >= self.max {
+            if !self.has_room(entry_bytes(&listed))? {
                 self.next = Some(BlobCursor { name: name.as_str().to_owned(), at });
                 return Ok(ControlFlow::Break(()));
             }
@@ -251,6 +292,14 @@ impl Lister {
             None => Ok(BlobPage { asked: self.asked, entries: self.entries, next: self.next }),
         }
     }
+}
+
+/// What an entry of a page takes, in memory and on its way.
+fn entry_bytes(listed: &ListedBlob) -> usize {
+    let pairs = |(name, value): (&str, &str)| name.len() + value.len();
+    let BlobProperties { metadata, tags, .. } = &listed.properties;
+    let texts: usize = metadata.iter().map(pairs).chain(tags.iter().map(pairs)).sum();
+    ENTRY_BYTES + listed.name.as_str().len() + texts
 }
 
 fn listed(name: &BlobName, properties: BlobProperties) -> ListedBlob {

@@ -43,7 +43,7 @@ use crate::properties::PropertiesStore;
 pub(crate) use execute::Sent;
 pub use named::BlobContents;
 pub(crate) use put::Overwrites;
-pub use walker::Walked;
+pub use walker::{WalkPace, Walked};
 
 /// The containers and blobs of all accounts.
 pub(crate) struct Blobs {

@@ -1,19 +1,29 @@
-//! The walker: what a crash, a lost answer or a client that went away has left behind.
+//! The walker: what a crash, a lost answer, a client that went away or time has left behind.
 //!
-//! It visits every content, asks the partition that owns it whether a row names it, and drops those that none does. A
-//! content is looked at only when it is a day old: uploads are held to twelve hours, so by then a row names it or none
-//! ever will. A partition that cannot be read keeps everything.
+//! A walk does three things, one after the other:
+//!
+//! 1. It drops the contents of spaces that are gone. A space is made before its first content and never comes back.
+//! 2. It reads the rows of every container for blobs that have something old: uncommitted blocks, deleted states that can no
+//!    longer be had back. It tidies those.
+//! 3. It visits every content, reads all of it, so that damage is found while there are copies elsewhere, and asks the
+//!    partition that owns it whether a row names it. It drops those that none does, but only when they are a day old:
+//!    uploads are held to twelve hours, so by then a row names a content or none ever will.
+//!
+//! A partition that cannot be read keeps everything.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tavola_engine::{ContentCursor, ContentId, FoundContent, SpaceId};
-use tavola_model::{BlobName, BlobPath, ContainerName, KeyBytes};
+use tavola_engine::{
+    ContentCursor, ContentError, ContentId, FoundContent, Position, ScanRange, ScannedRow, SpaceId,
+};
+use tavola_model::{BlobName, BlobPath, ContainerName, DateTime, KeyBytes};
 
 use super::Blobs;
 use super::change::Place;
-use super::rows::{STAGE_ROW, Stage, damaged};
+use super::list::NAMES_FROM;
+use super::rows::{EARLIER, Earlier, STAGE_ROW, Stage, damaged};
 use crate::failure::Failure;
 
 /// How old a content is before it is looked at.
@@ -23,25 +33,51 @@ const AGE_MIN: Duration = Duration::from_secs(24 * 60 * 60);
 const STAGE_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Contents that are asked about in one go.
 const CONTENTS_A_STEP: usize = 1000;
+/// Blobs that are tidied before the scan of their container goes on.
+const BLOBS_A_STEP: usize = 256;
+/// Rows that a walk looks at before it rests.
+const ROWS_A_STEP: usize = 4096;
+
+/// How much of the machine a walk takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkPace {
+    /// It rests nine times as long as it works: a tenth of a core at most.
+    Gentle,
+    /// It does not rest.
+    Full,
+}
+
+impl WalkPace {
+    /// Rests after some work that began then.
+    async fn rest(self, began: Instant) {
+        match self {
+            Self::Gentle => tokio::time::sleep(began.elapsed() * 9).await,
+            Self::Full => tokio::task::yield_now().await,
+        }
+    }
+}
 
 /// What a walk has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// Contents that were visited.
     pub contents: u64,
+    /// Their bytes, all of which were read and held against their checksums.
+    pub bytes: u64,
+    /// Contents that cannot be read as they were written.
+    pub damaged: u64,
     /// Contents that no row named, and that were dropped.
     pub dropped: u64,
+    /// Blobs of which something old was removed.
+    pub tidied: u64,
 }
 
 impl Blobs {
-    /// Visits every content once.
-    pub async fn walk(&self) -> Result<Walked, Failure> {
-        self.walk_older(AGE_MIN).await
-    }
-
-    pub async fn walk_older(&self, age_min: Duration) -> Result<Walked, Failure> {
-        let before = self.clock.now().ticks().saturating_sub(ticks(age_min));
-        let mut walked = Walked::default();
+    /// Visits everything once.
+    pub async fn walk(&self, pace: WalkPace) -> Result<Walked, Failure> {
+        self.drop_of_missing_spaces().await?;
+        let mut walked = Walked { tidied: self.tidy_containers(pace).await?, ..Walked::default() };
+        let before = self.clock.now().ticks().saturating_sub(ticks(AGE_MIN));
         let mut from: Option<ContentCursor> = None;
         loop {
             let mut found: Vec<FoundContent> = Vec::new();
@@ -50,12 +86,113 @@ impl Blobs {
                 if found.len() < CONTENTS_A_STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
             let next = self.contents.visit(from, &mut visit).await?;
-            walked.contents += found.len() as u64;
+            for content in &found {
+                self.read_through(content, pace, &mut walked).await;
+            }
             found.retain(|content| content.content.id.born().ticks() < before);
             walked.dropped += self.drop_unnamed(found).await?;
             match next {
                 Some(next) => from = Some(next),
                 None => return Ok(walked),
+            }
+        }
+    }
+
+    /// Drops the contents of spaces that are gone: their container was deleted, and the server ended before they were
+    /// dropped.
+    pub async fn drop_of_missing_spaces(&self) -> Result<(), Failure> {
+        let mut from: Option<ContentCursor> = None;
+        loop {
+            let mut found = None;
+            let mut visit = |content: &FoundContent| {
+                found = Some(content.owner.space);
+                ControlFlow::Break(())
+            };
+            self.contents.visit(from, &mut visit).await?;
+            let Some(space) = found else { return Ok(()) };
+            match self.engine.get(space, &[], &[]).await.map_err(Failure::from) {
+                Err(failure) if failure.is_space_missing() => {
+                    tracing::info!(%space, "dropping the contents of a container that is gone");
+                    self.contents.drop_space(space).await?;
+                }
+                // One that cannot be read keeps its contents.
+                Ok(_) | Err(_) => {}
+            }
+            from = Some(ContentCursor { space, id: ContentId::MAX });
+        }
+    }
+
+    /// Reads a content to its end, piece by piece.
+    async fn read_through(&self, found: &FoundContent, pace: WalkPace, walked: &mut Walked) {
+        let FoundContent { content, owner } = found;
+        walked.contents += 1;
+        let mut began = Instant::now();
+        let broken = match self.contents.read(owner.space, content, 0..content.length).await {
+            Ok(mut source) => loop {
+                pace.rest(began).await;
+                began = Instant::now();
+                match source.next().await {
+                    Ok(Some(piece)) => walked.bytes += piece.len() as u64,
+                    Ok(None) => break None,
+                    Err(error) => break Some(error.to_string()),
+                }
+            },
+            // Dropped since the visit.
+            Err(ContentError::Missing { .. }) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(error) = broken {
+            walked.damaged += 1;
+            let (space, content) = (owner.space, content.id);
+            tracing::error!(%space, %content, error, "a content of a blob cannot be read; `tavola verify` tells more");
+        }
+    }
+
+    /// Tidies the blobs of all containers that have something old; gives how many.
+    async fn tidy_containers(&self, pace: WalkPace) -> Result<u64, Failure> {
+        let mut tidied = 0;
+        for space in self.catalog.container_spaces().await? {
+            match self.tidy_container(space, pace).await {
+                Ok(blobs) => tidied += blobs,
+                // Deleted meanwhile.
+                Err(failure) if failure.is_space_missing() => {}
+                Err(failure) => {
+                    tracing::warn!(%space, %failure, "the rows of a container cannot be read; nothing of it is removed");
+                }
+            }
+        }
+        Ok(tidied)
+    }
+
+    async fn tidy_container(&self, space: SpaceId, pace: WalkPace) -> Result<u64, Failure> {
+        let now = self.clock.now();
+        let (mut from, mut tidied) = (Position::partition_start(&[NAMES_FROM]), 0);
+        loop {
+            let began = Instant::now();
+            let (mut old, mut rows, mut next): (Vec<Vec<u8>>, usize, Option<Position>) =
+                (Vec::new(), 0, None);
+            let mut visit = |row: ScannedRow<'_>| {
+                rows += 1;
+                let is_known = old.last().is_some_and(|last| last == row.partition);
+                if !is_known && (rows >= ROWS_A_STEP || old.len() >= BLOBS_A_STEP) {
+                    next = Some(Position::at(row.partition, row.row));
+                    return ControlFlow::Break(());
+                }
+                if !is_known && is_old(&row, now) {
+                    old.push(row.partition.to_vec());
+                }
+                ControlFlow::Continue(())
+            };
+            let range = ScanRange { from, before: None };
+            self.engine.scan(space, &range, &mut visit).await?;
+            tidied += old.len() as u64;
+            for partition in old {
+                self.tidy_old(&place_of(space, partition)?).await?;
+            }
+            pace.rest(began).await;
+            match next {
+                Some(next) => from = next,
+                None => return Ok(tidied),
             }
         }
     }
@@ -96,7 +233,7 @@ impl Blobs {
         self.transact(place, &[STAGE_ROW], |_, rows| {
             let Some(row) = &rows[0] else { return Ok((Vec::new(), ())) };
             let stage = Stage::decode(&row.body).ok_or_else(|| damaged(place.space))?;
-            let is_old = stage.put.ticks().saturating_add(ticks(STAGE_AGE_MAX)) < now.ticks();
+            let is_old = is_stage_old(&stage, now);
             Ok((is_old.then_some(tavola_engine::Change::Delete { index: 0 }).into_iter().collect(), ()))
         })
         .await?;
@@ -112,6 +249,21 @@ impl Blobs {
         }
         self.tidy(place, &[]).await
     }
+}
+
+/// Whether a row of a blob has had its time. What cannot be read is left to whoever reads the blob.
+fn is_old(row: &ScannedRow<'_>, now: DateTime) -> bool {
+    if row.row == STAGE_ROW {
+        return Stage::decode(&row.body).is_some_and(|stage| is_stage_old(&stage, now));
+    }
+    row.row.first() == Some(&EARLIER)
+        && Earlier::decode(&row.body)
+            .and_then(|earlier| earlier.deleted)
+            .is_some_and(|deleted| deleted.until <= now)
+}
+
+fn is_stage_old(stage: &Stage, now: DateTime) -> bool {
+    stage.put.ticks().saturating_add(ticks(STAGE_AGE_MAX)) < now.ticks()
 }
 
 fn ticks(time: Duration) -> u64 {

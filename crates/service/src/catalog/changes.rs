@@ -271,23 +271,25 @@ impl Catalog {
     /// Drops a space that no row names, and says whether that is done. If not, the rows take up room until the next
     /// start, no more.
     async fn drop_space(&self, kind: ResourceKind, space: SpaceId) -> bool {
-        if kind == ResourceKind::Container {
-            self.drop_contents(space).await;
-        }
         let dropped = self.engine.drop_space(space).await;
         if let Err(error) = &dropped {
             tracing::warn!(%space, %error, "space is left for the next start to drop");
         }
+        if kind == ResourceKind::Container {
+            self.drop_contents(space);
+        }
         dropped.is_ok()
     }
 
-    /// Drops the contents of a space. What stays is found by the walker: the space that owns it is gone.
-    pub(super) async fn drop_contents(&self, space: SpaceId) {
-        if let Some(contents) = self.contents.get()
-            && let Err(error) = contents.drop_space(space).await
-        {
-            tracing::debug!(%space, %error, "contents are left to the walker");
-        }
+    /// Drops the contents of a space that no row names, behind the answer. What stays is found by the walker: the space
+    /// that owns it is gone.
+    pub(super) fn drop_contents(&self, space: SpaceId) {
+        let Some(contents) = self.contents.get().cloned() else { return };
+        tokio::spawn(async move {
+            if let Err(error) = contents.drop_space(space).await {
+                tracing::debug!(%space, %error, "contents are left to the walker");
+            }
+        });
     }
 }
 

@@ -35,8 +35,8 @@ impl Catalog {
             let may_be_new = self.settings.catalog_lease.is_some() && self.is_young(space);
             if !named.contains(&space) && !may_be_new {
                 tracing::info!(%space, "dropping a space that nothing names");
-                self.drop_contents(space).await;
                 self.engine.drop_space(space).await?;
+                self.drop_contents(space);
             }
         }
         Ok(())
@@ -75,6 +75,22 @@ impl Catalog {
             None if has_unknown => Ok(Named::Unknown),
             None => Ok(Named::All(named)),
         }
+    }
+
+    /// The spaces of all containers that exist, of all accounts.
+    pub async fn container_spaces(&self) -> Result<Vec<SpaceId>, Failure> {
+        let mut spaces = Vec::new();
+        let mut visit = |row: ScannedRow<'_>| {
+            if row.row.first() == Some(&ResourceKind::Container.row_letter())
+                && let Ok(container) = Resource::decode(&row.body)
+                && container.deleted_until.is_none()
+            {
+                spaces.push(container.space);
+            }
+            ControlFlow::Continue(())
+        };
+        self.engine.scan(SpaceId::CATALOG, &ScanRange::all(), &mut visit).await?;
+        Ok(spaces)
     }
 
     /// Whether a space was made in the last hour, as its id tells: it begins with the time.

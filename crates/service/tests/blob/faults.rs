@@ -10,7 +10,7 @@ use tavola_engine::{
     MemoryEngine,
 };
 use tavola_model::{AppendConditions, BlobCommand, BlobTags, DeleteSnapshots, ErrorCode, NewKind};
-use tavola_service::{Service, ServiceSettings};
+use tavola_service::{Service, ServiceSettings, WalkPace};
 use tavola_system::SystemRandom;
 
 use crate::bench::{
@@ -94,7 +94,7 @@ async fn run(seed: u64) {
     }
     settle().await;
     clock.pass_seconds(8 * 24 * 60 * 60);
-    clean.walk_contents().await.unwrap();
+    clean.walk_contents(WalkPace::Full).await.unwrap();
     settle().await;
     for (name, expected) in &known {
         if let Some(expected) = expected {

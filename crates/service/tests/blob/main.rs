@@ -7,3 +7,4 @@ mod faults;
 mod listing;
 mod pages;
 mod states;
+mod walker;

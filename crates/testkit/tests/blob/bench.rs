@@ -1,7 +1,7 @@
 //! A server, a connection to its blobs, and short ways to ask.
 
 use http::Method;
-use tavola_testkit::{Connection, Request, Response, ServerOptions, TestServer};
+use tavola_testkit::{Connection, Request, Response, ServerOptions, TestServer, store_arguments};
 
 pub struct Bench {
     pub server: TestServer,
@@ -9,9 +9,11 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A server with a container `box`.
+    /// A server with a container `box`; on the cluster of this run, if it has one.
     pub fn start() -> Self {
-        let server = TestServer::start_with(&ServerOptions::default()).unwrap();
+        let arguments = store_arguments().unwrap();
+        let server =
+            TestServer::start_with(&ServerOptions { arguments, ..ServerOptions::default() }).unwrap();
         let connection = Connection::open_blob(server.blob_endpoint()).unwrap();
         let mut bench = Self { server, connection };
         bench.expect(201, put("/box?restype=container", ""));

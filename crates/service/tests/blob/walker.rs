@@ -1,0 +1,270 @@
+//! The walker, and what is done behind answers: removing what has had its time, finding damage, dropping containers.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tavola_auth::Permitted;
+use tavola_engine::{
+    ByteSource, Content, ContentCursor, ContentError, ContentId, ContentSize, ContentStore, Engine,
+    MemoryContents, MemoryEngine, Owner, SpaceId, VisitContent,
+};
+use tavola_model::{
+    AccountCommand, AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, DeleteRetention,
+    DeleteSnapshots, ErrorCode, ListBlobs, ListInclude, Outcome, ServicePropertiesPatch, StorageService,
+};
+use tavola_service::{AnswerRoom, Service, ServiceSettings, WalkPace};
+use tavola_system::SystemRandom;
+
+use crate::bench::{
+    Bench, bytes, clock, container, create_container, delete_container, execute, get, path, put, put_block,
+};
+
+const DAY: u64 = 24 * 60 * 60;
+
+fn walk(bench: &Bench) -> tavola_service::Walked {
+    bench.runtime.block_on(bench.service.walk_contents(WalkPace::Full)).unwrap()
+}
+
+fn listed(bench: &Bench, include: ListInclude) -> Vec<String> {
+    let asked = ListBlobs {
+        container: container(),
+        prefix: None,
+        delimiter: None,
+        from: None,
+        start_from: None,
+        max: None,
+        include,
+        marker: None,
+    };
+    let Ok(BlobOutcome::BlobsListed(page)) = bench.run(BlobCommand::ListBlobs(asked)) else { panic!() };
+    let name = |entry: BlobEntry| match entry {
+        BlobEntry::Blob(blob) => blob.name.to_string(),
+        BlobEntry::Prefix(prefix) => prefix,
+    };
+    page.entries.into_iter().map(name).collect()
+}
+
+#[test]
+fn uncommitted_blocks_go_a_week_after_the_last_one_was_put_also_those_in_rows() {
+    let bench = Bench::new();
+    let uncommitted = ListInclude { uncommitted_blobs: true, ..ListInclude::default() };
+    for (name, length) in [("little", 10), ("much", 100_000)] {
+        let block = bytes(1, length);
+        bench.run_with(put_block(name, "block", &block), block.clone()).unwrap();
+    }
+    bench.clock.pass_seconds(6 * DAY);
+    assert_eq!(walk(&bench).tidied, 0);
+    assert_eq!(listed(&bench, uncommitted), ["little", "much"]);
+    bench.clock.pass_seconds(2 * DAY);
+    assert_eq!(walk(&bench).tidied, 2);
+    assert_eq!(listed(&bench, uncommitted), Vec::<String>::new());
+    assert_eq!(bench.content_bytes(), 0);
+}
+
+#[test]
+fn what_was_deleted_softly_goes_when_its_time_is_over() {
+    let bench = Bench::new();
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    let patch = ServicePropertiesPatch {
+        delete_retention: Some(DeleteRetention { days: Some(3), ..DeleteRetention::default() }),
+        ..ServicePropertiesPatch::default()
+    };
+    let set = Command::Account(AccountCommand::SetServiceProperties(Box::new(patch)));
+    let permitted = Permitted::unchecked_for_test(account, set, None).at_service(StorageService::Blob);
+    let done = bench.runtime.block_on(bench.service.execute(permitted)).unwrap();
+    assert!(matches!(done, Outcome::Account(_)), "{done:?}");
+    for (name, length) in [("little", 10), ("much", 100_000)] {
+        bench.put(name, &bytes(1, length));
+        bench.delete(path(name).into(), DeleteSnapshots::Refuse).unwrap();
+    }
+    let deleted = ListInclude { deleted: true, ..ListInclude::default() };
+    bench.clock.pass_seconds(2 * DAY);
+    assert_eq!(walk(&bench).tidied, 0);
+    assert_eq!(listed(&bench, deleted), ["little", "much"]);
+    bench.clock.pass_seconds(2 * DAY);
+    assert_eq!(walk(&bench).tidied, 2);
+    assert_eq!(bench.content_bytes(), 0);
+}
+
+#[test]
+fn a_walk_reads_every_byte_and_counts_what_is_damaged() {
+    let stores = Stores::new();
+    stores.put("small", 100);
+    stores.put("first", 300_000);
+    stores.put("second", 700_000);
+    let walk = || stores.runtime.block_on(stores.service.walk_contents(WalkPace::Full)).unwrap();
+    let walked = walk();
+    assert_eq!((walked.contents, walked.bytes, walked.damaged), (2, 1_000_000, 0), "{walked:?}");
+    stores.contents.is_damaged.store(true, Ordering::SeqCst);
+    let walked = walk();
+    assert_eq!((walked.contents, walked.damaged, walked.dropped), (2, 2, 0), "{walked:?}");
+}
+
+#[test]
+fn a_deleted_container_is_told_so_while_its_contents_are_still_dropped() {
+    let stores = Stores::new();
+    stores.put("blob", 300_000);
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    let run = |command| stores.runtime.block_on(execute(&stores.service, command, Bytes::new()));
+    run(delete_container()).unwrap();
+    assert_eq!(stores.contents.inner.bytes(), 300_000, "nothing is dropped yet");
+    assert_eq!(run(get(path("blob").into(), None)).unwrap_err(), ErrorCode::ContainerNotFound);
+    // The server ends here. The next one finds contents of a space that is gone, however young they are.
+    stores.contents.is_held.store(false, Ordering::SeqCst);
+    run(create_container()).unwrap();
+    stores.put("new", 200_000);
+    stores.runtime.block_on(stores.service.reclaim_contents()).unwrap();
+    assert_eq!(stores.contents.inner.bytes(), 200_000);
+    assert_eq!(run(get(path("new").into(), None)).unwrap().1.len(), 200_000);
+}
+
+#[test]
+fn a_list_ends_with_a_marker_where_there_is_no_more_memory() {
+    let bench = Bench::new();
+    for number in 0..300 {
+        bench.put(&format!("blob-{number:03}"), &bytes(1, 10));
+    }
+    let (mut names, mut from, mut pages) = (BTreeSet::new(), None, 0);
+    loop {
+        let asked = ListBlobs {
+            container: container(),
+            prefix: None,
+            delimiter: None,
+            from: from.take(),
+            start_from: None,
+            max: None,
+            include: ListInclude::default(),
+            marker: None,
+        };
+        let page = page_within(&bench, asked, 100_000).unwrap();
+        pages += 1;
+        for entry in page.entries {
+            let BlobEntry::Blob(blob) = entry else { panic!() };
+            assert!(names.insert(blob.name.to_string()), "{} came twice", blob.name);
+        }
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!(names.len(), 300);
+    assert!(pages > 2, "{pages} pages");
+}
+
+/// A page that has so many bytes of memory beside what needs none.
+fn page_within(bench: &Bench, asked: ListBlobs, bytes: usize) -> Result<tavola_model::BlobPage, ErrorCode> {
+    struct Room(AtomicUsize);
+    impl AnswerRoom for Room {
+        fn take(&self, bytes: usize) -> bool {
+            self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(bytes)).is_ok()
+        }
+    }
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    let command = Command::Blob(Box::new(BlobCommand::ListBlobs(asked)));
+    let permitted = Permitted::unchecked_for_test(account, command, None);
+    let room: Arc<dyn AnswerRoom> = Arc::new(Room(AtomicUsize::new(bytes)));
+    let done = bench.runtime.block_on(bench.service.execute_within(permitted, Some(room)));
+    match done.map_err(|error| error.code)? {
+        Outcome::Blob(outcome) => match *outcome {
+            BlobOutcome::BlobsListed(page) => Ok(*page),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A service whose store of contents can be told to fail.
+struct Stores {
+    service: Service,
+    contents: Arc<TroubledContents>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Stores {
+    fn new() -> Self {
+        let clock = clock();
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new(clock.clone()));
+        let contents = Arc::new(TroubledContents {
+            inner: MemoryContents::new(clock.clone()),
+            is_damaged: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
+            dropped: Mutex::default(),
+        });
+        let service = Service::new(engine, clock, Arc::new(SystemRandom), ServiceSettings::default())
+            .with_contents(contents.clone() as Arc<dyn ContentStore>);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let stores = Self { service, contents, runtime };
+        stores.runtime.block_on(execute(&stores.service, create_container(), Bytes::new())).unwrap();
+        stores
+    }
+
+    fn put(&self, name: &str, length: usize) {
+        let body = bytes(3, length);
+        self.runtime.block_on(execute(&self.service, put(name, &body), body)).unwrap();
+    }
+}
+
+/// Contents whose bytes are damaged, or whose spaces are never dropped, when told so.
+struct TroubledContents {
+    inner: MemoryContents,
+    is_damaged: AtomicBool,
+    is_held: AtomicBool,
+    dropped: Mutex<Vec<SpaceId>>,
+}
+
+#[async_trait]
+impl ContentStore for TroubledContents {
+    async fn put(
+        &self,
+        owner: &Owner,
+        size: ContentSize,
+        source: &mut dyn ByteSource,
+    ) -> Result<Content, ContentError> {
+        self.inner.put(owner, size, source).await
+    }
+
+    async fn load(
+        &self,
+        owner: &Owner,
+        content: &Content,
+        source: &mut dyn ByteSource,
+    ) -> Result<(), ContentError> {
+        self.inner.load(owner, content, source).await
+    }
+
+    async fn read(
+        &self,
+        space: SpaceId,
+        content: &Content,
+        range: Range<u64>,
+    ) -> Result<Box<dyn ByteSource>, ContentError> {
+        if self.is_damaged.load(Ordering::SeqCst) {
+            return Err(ContentError::Damaged { space, id: content.id, what: "a piece has another sum" });
+        }
+        self.inner.read(space, content, range).await
+    }
+
+    async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError> {
+        self.inner.drop_contents(space, contents).await
+    }
+
+    async fn drop_space(&self, space: SpaceId) -> Result<(), ContentError> {
+        if self.is_held.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        self.dropped.lock().unwrap().push(space);
+        self.inner.drop_space(space).await
+    }
+
+    async fn visit(
+        &self,
+        from: Option<ContentCursor>,
+        visit: &mut VisitContent<'_>,
+    ) -> Result<Option<ContentCursor>, ContentError> {
+        self.inner.visit(from, visit).await
+    }
+}
