@@ -312,6 +312,12 @@ impl Upload {
         self.received
     }
 
+    /// Bytes of the next piece, as far as they are announced.
+    fn expected_bytes(&self) -> usize {
+        let coming = self.incoming.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+        self.left.len().saturating_add(coming.unwrap_or(0)).min(PIECE_BYTES_MAX)
+    }
+
     /// Reads on for a while without keeping anything, so that a client that is refused reads why.
     pub async fn discard(&mut self) {
         if !self.awaits_continue && !self.is_cut_short && !self.incoming.is_end_stream() {
@@ -327,6 +333,15 @@ impl ByteSource for Upload {
         room.grow(PIECE_BYTES_MAX, ROOM_TIME_MAX).await.map_err(|_| SourceError::NoRoom)?;
         let mut piece = BytesMut::new();
         loop {
+            if piece.is_empty() && self.incoming.is_end_stream() && self.left.len() <= PIECE_BYTES_MAX {
+                // It came at once, or this is the rest of it.
+                let whole = std::mem::take(&mut self.left);
+                room.shrink(whole.len());
+                return Ok((!whole.is_empty()).then(|| in_room(whole, Arc::new(room))));
+            }
+            if piece.is_empty() && !self.left.is_empty() {
+                piece.reserve(self.expected_bytes());
+            }
             let taken = self.left.split_to(self.left.len().min(PIECE_BYTES_MAX - piece.len()));
             piece.extend_from_slice(&taken);
             if piece.len() == PIECE_BYTES_MAX {

@@ -2,7 +2,9 @@
 //!
 //! A header name has no case, but the service gives metadata names back as they were written. hyper keeps names in
 //! lower case and shows the written ones to nobody, so they are picked up from the bytes on their way to it.
-//! Bytes of a body that look like such a header do no harm: a name counts only where a header of that name is.
+//!
+//! Bodies whose length is told are passed over. Others are read like heads, and so is all that follows them: bytes of a
+//! body that look like a header do no harm, because a name counts only where a header of that name is.
 
 use std::io;
 use std::pin::Pin;
@@ -15,6 +17,8 @@ const PREFIX: &[u8] = b"x-ms-meta-";
 /// Names remembered of one request, and bytes of a name (ours): beyond it they are in lower case.
 const NAMES_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 1024;
+/// Bytes of a line that are looked at.
+const LINE_BYTES_MAX: usize = 2048;
 
 /// The names seen on a connection since they were last taken.
 #[derive(Clone, Debug, Default)]
@@ -23,9 +27,16 @@ pub struct MetadataNames(Arc<Mutex<Seen>>);
 #[derive(Debug, Default)]
 struct Seen {
     names: Vec<String>,
-    /// The line under way, for as long as it may begin with a metadata name.
+    /// The beginning of the line under way, if it did not come at once.
     line: Vec<u8>,
-    is_open: bool,
+    /// The request line is over, so an empty line ends a head.
+    is_in_head: bool,
+    /// The length of the body of the head under way.
+    body_bytes: u64,
+    /// Bytes of a body that are still to be passed over.
+    skipped: u64,
+    /// Where bodies end cannot be told any more.
+    is_lost: bool,
 }
 
 impl MetadataNames {
@@ -41,33 +52,65 @@ impl MetadataNames {
 
 impl Seen {
     fn read(&mut self, mut bytes: &[u8]) {
-        while let Some((byte, rest)) = bytes.split_first() {
-            bytes = rest;
-            match (self.is_open, byte) {
-                (_, b'\n') => {
-                    self.line.clear();
-                    self.is_open = true;
-                }
-                (false, _) => {
-                    let next_line = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
-                    bytes = &bytes[next_line..];
-                }
-                (true, b':') => self.close(),
-                (true, byte) => {
-                    self.line.push(*byte);
-                    let len = self.line.len().min(PREFIX.len());
-                    self.is_open = self.line[..len].eq_ignore_ascii_case(&PREFIX[..len])
-                        && self.line.len() < NAME_BYTES_MAX;
-                }
+        while !bytes.is_empty() {
+            let skipped = usize::try_from(self.skipped).unwrap_or(usize::MAX).min(bytes.len());
+            self.skipped -= skipped as u64;
+            bytes = &bytes[skipped..];
+            let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+                self.keep(bytes);
+                return;
+            };
+            let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
+            if self.line.is_empty() {
+                self.read_line(line);
+            } else {
+                self.keep(line);
+                let mut kept = std::mem::take(&mut self.line);
+                self.read_line(&kept);
+                kept.clear();
+                self.line = kept;
             }
+            bytes = rest;
         }
     }
 
-    fn close(&mut self) {
-        self.is_open = false;
-        if self.line.len() > PREFIX.len()
+    /// Keeps the beginning of a line until the rest of it comes.
+    fn keep(&mut self, part: &[u8]) {
+        let room = LINE_BYTES_MAX - self.line.len();
+        self.line.extend_from_slice(&part[..part.len().min(room)]);
+    }
+
+    fn read_line(&mut self, line: &[u8]) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            // Empty lines before a request are allowed, and mean nothing.
+            if std::mem::take(&mut self.is_in_head) && !self.is_lost {
+                self.skipped = std::mem::take(&mut self.body_bytes);
+            }
+            return;
+        }
+        if !std::mem::replace(&mut self.is_in_head, true) && !self.is_lost {
+            // The request line.
+            return;
+        }
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return };
+        let (name, value) = (&line[..colon], &line[colon + 1..]);
+        if name.len() > PREFIX.len() && name[..PREFIX.len()].eq_ignore_ascii_case(PREFIX) {
+            self.remember(name);
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            let length = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
+            self.is_lost |= length.is_none();
+            self.body_bytes = length.unwrap_or(0);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") || name.eq_ignore_ascii_case(b"expect") {
+            // Chunks have lengths of their own; and a client that asks before it sends may not send.
+            self.is_lost = true;
+        }
+    }
+
+    fn remember(&mut self, name: &[u8]) {
+        if name.len() < NAME_BYTES_MAX
             && self.names.len() < NAMES_MAX
-            && let Ok(name) = std::str::from_utf8(&self.line)
+            && let Ok(name) = std::str::from_utf8(name)
         {
             self.names.push(name.to_owned());
         }
@@ -149,15 +192,33 @@ mod tests {
     }
 
     #[test]
+    fn a_body_of_a_told_length_is_passed_over_and_the_next_head_is_read() {
+        let body = "\r\nx-ms-meta-In-Body: 1\r\n";
+        let head =
+            |name: &str, headers: &str| format!("PUT / HTTP/1.1\r\n{headers}x-ms-meta-{name}: 1\r\n\r\n");
+        let length = format!("Content-LENGTH: {} \r\n", body.len());
+        let next = head("Next", "");
+        check(&format!("{}{body}{next}", head("First", &length)), &["x-ms-meta-First", "x-ms-meta-Next"]);
+        let all = ["x-ms-meta-First", "x-ms-meta-In-Body", "x-ms-meta-Next"];
+        check(&format!("{}{body}{next}", head("First", "Transfer-Encoding: chunked\r\n")), &all);
+        check(&format!("{}{body}{next}", head("First", &format!("Expect: 100-continue\r\n{length}"))), &all);
+        let after = format!("\r\n{}", head("Next", ""));
+        check(&format!("{}{after}", head("First", "")), &["x-ms-meta-First", "x-ms-meta-Next"]);
+    }
+
+    #[test]
     fn other_names_and_endless_ones_are_let_pass() {
         check("GET /\r\nx-ms-metadata: 1\r\nx-ms-meta-: 2\r\nx-ms-meta: 3\r\n\r\n", &[]);
-        check(&format!("\nx-ms-meta-{}: 1\nx-ms-meta-b: 2\n", "a".repeat(NAME_BYTES_MAX)), &["x-ms-meta-b"]);
+        let long = "a".repeat(NAME_BYTES_MAX);
+        check(&format!("GET /\nx-ms-meta-{long}: 1\nx-ms-meta-b: 2\n"), &["x-ms-meta-b"]);
+        let longer = "a".repeat(2 * LINE_BYTES_MAX);
+        check(&format!("GET /\nx-ms-meta-{longer}: 1\nx-ms-meta-b: 2\n"), &["x-ms-meta-b"]);
     }
 
     #[test]
     fn taken_names_are_gone() {
         let names = MetadataNames::default();
-        names.lock().read(b"\nx-ms-meta-A:1\n");
+        names.lock().read(b"GET /\nx-ms-meta-A:1\n");
         assert_eq!(names.take(), ["x-ms-meta-A"]);
         assert!(names.take().is_empty());
     }

@@ -1,5 +1,7 @@
-//! Reading a content: whole pieces, each checked before it leaves, one ahead of the one that is used.
+//! Reading a content: whole pieces, each checked before it leaves, some ahead of the one that is used.
 
+use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -18,6 +20,10 @@ use super::readers::{ReaderGuard, Readers};
 use super::sums::{SUM_BYTES, SumTable, piece_count};
 
 const PIECE: u64 = PIECE_BYTES_MAX as u64;
+/// Pieces that are read by one task: handing over to another thread takes a good part of the time of a piece.
+const PIECES_AT_ONCE: u64 = 4;
+/// The next pieces are asked for when so few are left.
+const PIECES_LEFT_MIN: usize = 2;
 
 /// Begins a read. The first piece has been checked when this returns.
 pub(crate) async fn read(
@@ -48,7 +54,7 @@ pub(crate) async fn read(
             next: 0,
             end: 0,
             ahead: None,
-            first: None,
+            ready: VecDeque::new(),
         }));
     }
     let begun = tokio::task::spawn_blocking(move || {
@@ -62,7 +68,7 @@ pub(crate) async fn read(
         next,
         end,
         ahead: None,
-        first: Some(first),
+        ready: VecDeque::from([Ok(first)]),
     }))
 }
 
@@ -82,13 +88,11 @@ impl Reading {
         let table_bytes = usize::try_from(piece_count(self.row.length) * SUM_BYTES).unwrap_or(usize::MAX);
         if piece_count(self.row.length) == 1 {
             let length = usize::try_from(self.row.length).expect("at most a piece");
-            let mut bytes = vec![0; length + table_bytes];
-            self.read_stored(&mut bytes, 0)?;
+            let mut bytes = self.read_range(length + table_bytes, 0)?;
             self.set_sums(bytes.split_off(length))?;
             return self.check(number, bytes);
         }
-        let mut table = vec![0; table_bytes];
-        self.read_stored(&mut table, self.row.length)?;
+        let table = self.read_range(table_bytes, self.row.length)?;
         self.set_sums(table)?;
         self.piece(number)
     }
@@ -103,9 +107,20 @@ impl Reading {
     fn piece(&self, number: u64) -> Result<Bytes, ContentError> {
         let at = number * PIECE;
         let length = usize::try_from((self.row.length - at).min(PIECE)).expect("at most a piece");
-        let mut bytes = vec![0; length];
-        self.read_stored(&mut bytes, at)?;
+        let bytes = self.read_range(length, at)?;
         self.check(number, bytes)
+    }
+
+    /// Reads and checks pieces, up to the first that is damaged.
+    fn pieces(&self, numbers: Range<u64>) -> VecDeque<Result<Bytes, ContentError>> {
+        let mut pieces = VecDeque::new();
+        for number in numbers {
+            pieces.push_back(self.piece(number));
+            if pieces.back().is_some_and(Result::is_err) {
+                break;
+            }
+        }
+        pieces
     }
 
     fn check(&self, number: u64, bytes: Vec<u8>) -> Result<Bytes, ContentError> {
@@ -115,8 +130,8 @@ impl Reading {
         Ok(bytes.into())
     }
 
-    fn read_stored(&self, buffer: &mut [u8], at: u64) -> Result<(), ContentError> {
-        read_stored(&self.extents, &self.row.regions, buffer, at).map_err(|error| match error.kind() {
+    fn read_range(&self, length: usize, at: u64) -> Result<Vec<u8>, ContentError> {
+        read_range(&self.extents, &self.row.regions, length, at).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.damaged("its extent is missing"),
             io::ErrorKind::UnexpectedEof => self.damaged("its extent is cut"),
             _ => ContentError::Failed { cause: error.into() },
@@ -127,6 +142,40 @@ impl Reading {
         tracing::error!(space = %self.space, content = %self.id, what, "a content is damaged");
         ContentError::Damaged { space: self.space, id: self.id, what }
     }
+}
+
+/// So many bytes of regions one after the other, from an offset on. Bytes that are in one region are read into memory
+/// that nobody has filled with zeros before.
+fn read_range(extents: &Extents, regions: &[Region], length: usize, at: u64) -> io::Result<Vec<u8>> {
+    let mut start = at;
+    for region in regions {
+        if start < region.length {
+            if region.length - start >= length as u64 {
+                let extent = extents.file(region.extent)?;
+                return read_exactly(&extent.file, length, region.offset + start);
+            }
+            break;
+        }
+        start -= region.length;
+    }
+    let mut bytes = vec![0; length];
+    read_stored(extents, regions, &mut bytes, at)?;
+    Ok(bytes)
+}
+
+fn read_exactly(file: &File, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        let at = offset + bytes.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // The memory may be larger than was asked for, and then more was read.
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 /// Fills a buffer with the bytes of regions one after the other, from an offset on.
@@ -160,14 +209,20 @@ struct ContentSource {
     /// The piece to give next, and the one behind the last.
     next: u64,
     end: u64,
-    first: Option<Bytes>,
-    ahead: Option<JoinHandle<Result<Bytes, ContentError>>>,
+    /// Pieces from the next one on.
+    ready: VecDeque<Result<Bytes, ContentError>>,
+    /// The pieces behind them, on their way.
+    ahead: Option<JoinHandle<VecDeque<Result<Bytes, ContentError>>>>,
 }
 
 impl ContentSource {
-    fn start(&self, number: u64) -> JoinHandle<Result<Bytes, ContentError>> {
-        let reading = self.reading.clone();
-        tokio::task::spawn_blocking(move || reading.piece(number))
+    /// Asks for the pieces behind those that are there.
+    fn ask_ahead(&mut self) {
+        let first = self.next + self.ready.len() as u64;
+        if self.ahead.is_none() && self.ready.len() <= PIECES_LEFT_MIN && first < self.end {
+            let (reading, numbers) = (self.reading.clone(), first..self.end.min(first + PIECES_AT_ONCE));
+            self.ahead = Some(tokio::task::spawn_blocking(move || reading.pieces(numbers)));
+        }
     }
 }
 
@@ -177,20 +232,20 @@ impl ByteSource for ContentSource {
         if self.next >= self.end {
             return Ok(None);
         }
-        let number = self.next;
-        let piece = match self.first.take() {
-            Some(first) => first,
-            None => {
-                let reading = self.ahead.take().unwrap_or_else(|| self.start(number));
-                let read = reading.await.map_err(|cause| SourceError::Broken(cause.into()))?;
-                read.map_err(|error| SourceError::Broken(error.into()))?
+        if self.ready.is_empty() {
+            self.ask_ahead();
+            if let Some(ahead) = &mut self.ahead {
+                let pieces = ahead.await;
+                self.ahead = None;
+                self.ready = pieces.map_err(|cause| SourceError::Broken(cause.into()))?;
             }
-        };
-        self.next += 1;
-        if self.next < self.end {
-            self.ahead = Some(self.start(self.next));
         }
-        let at = number * PIECE;
+        let piece =
+            self.ready.pop_front().ok_or_else(|| SourceError::Broken("there are no pieces".into()))?;
+        let piece = piece.map_err(|error| SourceError::Broken(error.into()))?;
+        let at = self.next * PIECE;
+        self.next += 1;
+        self.ask_ahead();
         let within =
             |offset: u64| usize::try_from(offset.clamp(at, at + PIECE) - at).expect("within a piece");
         let end = within(self.range.end).min(piece.len());
