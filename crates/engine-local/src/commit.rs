@@ -122,8 +122,10 @@ impl Committer {
         self.last_tick = self.last_tick.max(highest_tick.unwrap_or(DateTime::MIN));
         group.fill(&mut self.batch);
         self.wait_for_room()?;
+        let started = Instant::now();
         self.append().map_err(CommitError::Unknown)?;
         let store = &self.shared.store;
+        store.counters.note_commit(group.writes.len(), started.elapsed());
         store.apply(&mut self.batch, self.journal.id());
         for change in &group.spaces {
             match change {
@@ -163,7 +165,7 @@ impl Committer {
     fn wait_for_room(&self) -> Result<(), CommitError> {
         let store = &self.shared.store;
         let started = Instant::now();
-        let mut has_told = false;
+        let (mut has_waited, mut has_told) = (false, false);
         loop {
             if store.has_failed() {
                 return Err(CommitError::NothingWritten);
@@ -171,7 +173,13 @@ impl Committer {
             if store.seal_full() {
                 self.shared.flushes.wake();
             }
-            let Some(stall) = store.stall() else { return Ok(()) };
+            let Some(stall) = store.stall() else {
+                if has_waited {
+                    store.counters.note_stall(started.elapsed());
+                }
+                return Ok(());
+            };
+            has_waited = true;
             if !has_told && started.elapsed() >= STALL_TOLD {
                 has_told = true;
                 tracing::warn!(reason = ?stall, "commits wait for flushes or compaction");

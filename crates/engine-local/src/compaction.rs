@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::settings::{COMPACTION_NICENESS, OLD_FILES_CHECK_MS};
 use crate::store::{PanicWatch, Store};
@@ -81,11 +81,15 @@ pub(crate) fn run(store: &Store, list: &CompactionList) {
                 store.trees.iter().try_for_each(|tree| tree.remove_old_versions(&store.snapshots))
             }
             // There may be more to do, at the next level.
-            Taken::Tree(tree) => store.trees[tree].compact(&store.snapshots).map(|has_changed| {
-                if has_changed {
-                    list.add(tree);
-                }
-            }),
+            Taken::Tree(tree) => {
+                let started = Instant::now();
+                store.trees[tree].compact(&store.snapshots).map(|has_changed| {
+                    if has_changed {
+                        store.counters.note_compaction(started.elapsed());
+                        list.add(tree);
+                    }
+                })
+            }
         };
         if let Err(error) = done {
             // The files stay as they were. Writes are refused from now on: they would only add to the files.

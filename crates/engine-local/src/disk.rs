@@ -95,6 +95,16 @@ impl DiskGuard {
         }
     }
 
+    /// Free bytes, if the file system tells.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        self.check()
+    }
+
+    /// Free bytes below which writes are refused.
+    pub(crate) fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes
+    }
+
     /// Whether so many bytes can be written without coming near the reserve.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         self.check().is_none_or(|free_bytes| free_bytes >= self.reserve_bytes.saturating_add(bytes))

@@ -21,6 +21,7 @@ use crate::content::{ContentDisk, INDEX_SPACE, LocalContents};
 use crate::disk::DiskGuard;
 use crate::folder::{DataFolder, OpenError};
 use crate::journal::JournalWriter;
+use crate::metrics::LocalMetrics;
 use crate::overlay::{Overlay, PendingRow, Stripe};
 use crate::row::{self, decode_key, encode_key};
 use crate::settings::{
@@ -96,6 +97,11 @@ impl LocalEngine {
     /// one commit.
     pub fn memory_bytes(&self) -> u64 {
         self.shared.store.unflushed_bytes() + self.shared.store.cached_bytes()
+    }
+
+    /// What was counted so far.
+    pub fn metrics(&self) -> LocalMetrics {
+        LocalMetrics::read(&self.shared)
     }
 
     /// All spaces as of one moment between two commits.

@@ -206,7 +206,17 @@ fn open_table(
     let open = || {
         let checksum = Checksum::from_raw(checksum);
         let (cache, open_files) = (cache.clone(), Some(open_files.clone()));
-        Table::recover(path, checksum, global_seqno, tree as u64, cache, open_files, false, false)
+        Table::recover(
+            path,
+            checksum,
+            global_seqno,
+            tree as u64,
+            cache,
+            open_files,
+            false,
+            false,
+            Arc::default(),
+        )
     };
     catch_unwind(AssertUnwindSafe(open)).unwrap_or(Err(lsm_tree::Error::Unrecoverable))
 }

@@ -16,6 +16,7 @@ use crate::create::{FIRST_SLOT, NewStore};
 use crate::folder::{DataFolder, Holding, OpenError};
 use crate::inspect::{Inspected, tree_name};
 use crate::journal::{Examined, JournalFile, JournalWriter, Journals, changes};
+use crate::metrics::Counters;
 use crate::settings::{DATA_TREES, LocalSettings, OPEN_FILES_MAX};
 use crate::snapshot::Snapshots;
 use crate::store::Store;
@@ -69,6 +70,7 @@ impl Store {
             snapshots,
             last_tick: AtomicU64::new(tick),
             has_failed: AtomicBool::new(false),
+            counters: Counters::default(),
             memtable_bytes: settings.flushed_bytes(),
             unflushed_bytes_max: settings.unflushed_bytes_max(),
             folder,

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use lsm_tree::{AbstractTree, Slice};
 use tavola_engine::{EngineError, StoredRow};
@@ -14,6 +15,7 @@ use tavola_model::DateTime;
 use crate::catalog::{Catalog, META_TREE, MetaChange, SLOT_LEN, Space};
 use crate::folder::DataFolder;
 use crate::journal::{ChangedRow, Journals, Payload};
+use crate::metrics::Counters;
 use crate::settings::{JOURNALS_KEPT, JOURNALS_MAX, UNCOMPACTED_RUNS_MAX};
 use crate::snapshot::{Snapshot, Snapshots};
 use crate::tree::{Putter, StoreTree};
@@ -29,6 +31,7 @@ pub(crate) struct Store {
     pub(crate) last_tick: AtomicU64,
     /// Set when table files could not be written; no more writes are taken then.
     pub(crate) has_failed: AtomicBool,
+    pub(crate) counters: Counters,
     pub(crate) memtable_bytes: u64,
     pub(crate) unflushed_bytes_max: u64,
     /// Dropped last: the lock outlives every file of the store.
@@ -168,7 +171,12 @@ impl Store {
     pub(crate) fn flush(&self) -> lsm_tree::Result<Vec<usize>> {
         let mut flushed = Vec::new();
         for (index, tree) in self.trees.iter().enumerate() {
-            while tree.flush(&self.catalog, &self.snapshots)? {
+            loop {
+                let started = Instant::now();
+                if !tree.flush(&self.catalog, &self.snapshots)? {
+                    break;
+                }
+                self.counters.note_flush(started.elapsed());
                 flushed.push(index);
                 self.remove_flushed_journals()?;
             }
