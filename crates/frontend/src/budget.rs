@@ -75,7 +75,6 @@ impl Budget {
     }
 
     /// Bytes that are held.
-    #[cfg(test)]
     pub fn held(&self) -> usize {
         self.lock().held
     }

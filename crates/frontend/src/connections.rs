@@ -62,6 +62,11 @@ impl Connections {
         })
     }
 
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Lets a connection in as soon as there is room for it; `None` if its address has too many.
     pub async fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<OpenConnection> {
         loop {

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod answer;
+mod azure_limits;
 mod blob;
 mod body;
 mod budget;
@@ -28,8 +29,9 @@ mod table;
 mod tls;
 
 pub use accounts::LiveAccounts;
+pub use azure_limits::AzureLimits;
 pub use cluster::{Affinity, AffinityMetrics, Fingerprint, Member, MemberPort};
-pub use listen::{Frontend, Listener, Shutdown};
+pub use listen::{Frontend, FrontendMetrics, Listener, Shutdown};
 pub use pipeline::{Pipeline, PipelineSettings};
 pub use settings::FrontendSettings;
 pub use tls::{Tls, TlsError};

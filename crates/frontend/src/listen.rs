@@ -60,6 +60,21 @@ pub struct Frontend {
     case: HeaderCase,
 }
 
+/// A reading of what is open and held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrontendMetrics {
+    /// Open connections.
+    pub connections: u64,
+    /// Connections at most.
+    pub connections_max: u64,
+    /// Bytes of the bodies of requests that are in memory, small ones left out.
+    pub request_bytes: u64,
+    /// Bytes of answers that are in memory, small ones left out.
+    pub response_bytes: u64,
+    /// Bytes of each of both at most.
+    pub transfer_bytes_max: u64,
+}
+
 impl Frontend {
     /// A front end that feeds this pipeline.
     pub async fn new(pipeline: Pipeline, settings: FrontendSettings) -> Arc<Self> {
@@ -106,6 +121,17 @@ impl Frontend {
             ));
         }
         self.connections.close_all();
+    }
+
+    /// What is open and held now.
+    pub fn metrics(&self) -> FrontendMetrics {
+        FrontendMetrics {
+            connections: self.connections.count() as u64,
+            connections_max: self.settings().connections_max as u64,
+            request_bytes: self.transfers.bodies.held() as u64,
+            response_bytes: self.transfers.answers.held() as u64,
+            transfer_bytes_max: self.settings().inflight_bytes_max as u64,
+        }
     }
 
     /// Lets requests under way finish, for as long as the settings allow. Call it when nothing accepts any more.

@@ -23,10 +23,12 @@ use crate::cluster::Forwarded;
 pub(crate) struct Observation<R: Deref<Target = Recorder>> {
     recorder: R,
     begun: Duration,
-    /// When its execution began, for a request that is recorded.
+    /// When its execution began.
     execution_begun: Duration,
     /// The body was not had: whatever the answer says, it is the client's doing.
     pub is_cut_short: bool,
+    /// It was refused on request of whoever runs the server: no failure.
+    pub is_over_limit: bool,
     /// It changes something.
     pub writes: bool,
     resource: Option<Box<str>>,
@@ -60,6 +62,7 @@ impl<'a> Observation<&'a Recorder> {
             begun: recorder.now(),
             execution_begun: Duration::ZERO,
             is_cut_short: false,
+            is_over_limit: false,
             writes: false,
             resource: None,
             counted: Counted::new(service),
@@ -92,9 +95,11 @@ impl<'a> Observation<&'a Recorder> {
 
     /// The execution begins.
     pub fn begin_execution(&mut self) {
+        self.execution_begun = self.recorder.now();
+        let queued = self.execution_begun.saturating_sub(self.begun);
+        self.counted.queued = Some(queued);
         if let Some(record) = &mut self.record {
-            self.execution_begun = self.recorder.now();
-            record.durations.queued = self.execution_begun.saturating_sub(self.begun);
+            record.durations.queued = queued;
         }
     }
 
@@ -172,6 +177,7 @@ impl<'a> Observation<&'a Recorder> {
             begun: self.begun,
             execution_begun: self.execution_begun,
             is_cut_short: self.is_cut_short,
+            is_over_limit: self.is_over_limit,
             writes: self.writes,
             resource: self.resource.take(),
             counted: self.counted,
@@ -181,6 +187,11 @@ impl<'a> Observation<&'a Recorder> {
         // From here on this is the one that ends.
         self.is_forwarded = true;
         stream
+    }
+
+    /// The table, queue or container that is asked for.
+    pub fn resource(&self) -> Option<&str> {
+        self.resource.as_deref()
     }
 
     fn operation(&self) -> &'static str {
@@ -197,7 +208,7 @@ impl<'a> Observation<&'a Recorder> {
                 let code = error.code.as_str();
                 match error.code {
                     ErrorCode::InternalError | ErrorCode::OperationTimedOut | ErrorCode::ServerBusy
-                        if !self.is_cut_short =>
+                        if !self.is_cut_short && !self.is_over_limit =>
                     {
                         let cause =
                             error.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();

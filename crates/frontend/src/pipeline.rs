@@ -21,6 +21,7 @@ use tavola_telemetry::Recorder;
 
 use crate::accounts::LiveAccounts;
 use crate::answer::{self, AnswerBody, Download};
+use crate::azure_limits::AzureLimits;
 use crate::body::{BodyRule, ROOM_TIME_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
 use crate::budget::{CallerId, Room};
 use crate::cluster::{Affinity, Forwarded, is_forwarded};
@@ -45,6 +46,7 @@ pub struct Pipeline {
     settings: PipelineSettings,
     affinity: Option<Arc<Affinity>>,
     recorder: Arc<Recorder>,
+    limits: Option<Arc<AzureLimits>>,
 }
 
 /// An answer to a request.
@@ -91,7 +93,16 @@ impl Pipeline {
         settings: PipelineSettings,
     ) -> Self {
         let recorder = Arc::new(Recorder::without_thread(Vec::new(), clock.clone()));
-        Self { accounts, service, clock, ids: Ids::new(random), settings, affinity: None, recorder }
+        Self {
+            accounts,
+            service,
+            clock,
+            ids: Ids::new(random),
+            settings,
+            affinity: None,
+            recorder,
+            limits: None,
+        }
     }
 
     /// The same with somebody who wants a record of every request.
@@ -104,6 +115,12 @@ impl Pipeline {
     #[must_use]
     pub fn with_affinity(self, affinity: Option<Arc<Affinity>>) -> Self {
         Self { affinity, ..self }
+    }
+
+    /// The same within the limits of the real service.
+    #[must_use]
+    pub fn with_limits(self, limits: Option<Arc<AzureLimits>>) -> Self {
+        Self { limits, ..self }
     }
 
     /// The answer to a request, whatever became of it.
@@ -170,6 +187,9 @@ impl Pipeline {
                 );
             }
             Ok(Done::Here(executed)) => {
+                if let (Some(limits), Some(address)) = (&self.limits, &address) {
+                    limits.settle(&address.account, exchange.observation.resource(), &executed.outcome);
+                }
                 exchange.download = executed.download;
                 Ok(executed.outcome)
             }
@@ -253,6 +273,11 @@ impl Pipeline {
             return Err(ErrorCode::WriteOperationsNotAllowed.into());
         }
         let permitted = self.authorize(&caller, policy.as_ref(), command, now).await?;
+        if let Some(limits) = &self.limits {
+            limits
+                .admit(&address.account, permitted.command())
+                .inspect_err(|_| observation.is_over_limit = true)?;
+        }
         if let Command::Blob(command) = permitted.command() {
             if let BlobCommand::SubmitBatch(container) = command.as_ref() {
                 observation.begin_execution();
@@ -399,6 +424,11 @@ impl Pipeline {
     ) -> Result<Option<SignedIdentifier>, ServiceError> {
         let policies = self.service.stored_policies(account, service, resource).await?;
         Ok(policies.and_then(|list| list.into_iter().find(|identifier| identifier.id == id)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     pub(crate) fn accounts(&self) -> &LiveAccounts {

@@ -4,6 +4,15 @@
 pub const ACL_IDENTIFIERS_MAX: usize = 5;
 /// Characters of a stored access policy's id.
 pub const ACL_ID_CHARS_MAX: usize = 64;
+/// Requests that an account of the real service is built to take in a second; enforced on request only
+/// (<https://learn.microsoft.com/azure/storage/common/scalability-targets-standard-account>).
+pub const ACCOUNT_REQUESTS_PER_SECOND: u32 = 20_000;
+/// Entities of 1 KiB that a partition of the real service is built to take in a second; enforced on request only
+/// (<https://learn.microsoft.com/azure/storage/tables/scalability-targets>).
+pub const PARTITION_ENTITIES_PER_SECOND: u32 = 2_000;
+/// Messages of 1 KiB that a queue of the real service is built to take in a second; enforced on request only
+/// (<https://learn.microsoft.com/azure/storage/queues/scalability-targets>).
+pub const QUEUE_MESSAGES_PER_SECOND: u32 = 2_000;
 /// CORS rules of a service.
 pub const CORS_RULES_MAX: usize = 5;
 /// Days of a retention policy.

@@ -42,6 +42,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
             print!("{}", docs::settings_table());
             Ok(())
         }
+        Some(("metrics", _)) => {
+            print!("{}", docs::metrics_table());
+            Ok(())
+        }
         Some(("errors", _)) => {
             print!("{}", docs::errors_table());
             Ok(())
@@ -135,6 +139,7 @@ fn command() -> Command {
                 )),
         )
         .subcommand(Command::new("settings").about("List every setting with its default").arg(markdown()))
+        .subcommand(Command::new("metrics").about("List every metric with what it means").arg(markdown()))
         .subcommand(Command::new("errors").about("List every error code with its status").arg(markdown()))
 }
 

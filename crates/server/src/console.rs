@@ -18,6 +18,7 @@ use tavola_model::RandomSource as _;
 use tavola_system::SystemRandom;
 use tokio::net::TcpListener;
 
+use crate::metrics::{self, Family, Kind, Series, Value};
 use crate::settings::Values;
 use crate::store::Store;
 
@@ -131,11 +132,15 @@ impl ServerView for View {
     }
 
     fn health(&self) -> Health {
-        let figure = |is_counter| move |(name, help, value)| HealthFigure { name, help, value, is_counter };
-        let gauges = self.store.gauges().into_iter().map(figure(false));
-        let counters = self.store.counters().into_iter().map(figure(true));
+        let figure = |family: Family| match family.series.as_slice() {
+            [Series { labels, value: Value::Whole(value) }] if labels.is_empty() => {
+                let is_counter = family.kind == Kind::Counter;
+                Some(HealthFigure { name: family.full_name, help: family.help, value: *value, is_counter })
+            }
+            _ => None,
+        };
         Health {
-            figures: gauges.chain(counters).collect(),
+            figures: metrics::of_store(&self.store).into_iter().filter_map(figure).collect(),
             disk: self.disk(),
             location: self.store.location(&self.data_dir),
             engine: if self.store.is_local() { "local" } else { "cql" },

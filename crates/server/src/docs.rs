@@ -2,6 +2,7 @@
 
 use tavola_model::ErrorCode;
 
+use crate::metrics;
 use crate::settings::{SWITCH, file_key, settings, variable};
 
 /// The tables of `docs/settings.md`, one for each heading.
@@ -48,8 +49,24 @@ pub fn errors_table() -> String {
     out
 }
 
+/// The table of `docs/metrics.md`.
+pub fn metrics_table() -> String {
+    let mut out = String::from("| metric | kind | labels | what it is |\n|---|---|---|---|\n");
+    for family in metrics::catalogue() {
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
+        let (name, kind, help) = (family.full_name, family.kind.as_str(), family.help);
+        out.push_str(&format!("| `{name}` | {kind} | {labels} | {help} |\n"));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use yaml_rust2::{Yaml, YamlLoader};
+
     use super::*;
 
     /// The part of a document between its markers, which `cargo xtask docs --write` renews.
@@ -67,5 +84,66 @@ mod tests {
     fn the_documents_have_every_setting_and_every_error_code() {
         check("settings.md", "settings", &settings_table());
         check("errors.md", "errors", &errors_table());
+        check("metrics.md", "metrics", &metrics_table());
+    }
+
+    /// Every name in a text that looks like a metric of ours, without the endings of the parts of a histogram.
+    fn metric_names(text: &str) -> BTreeSet<String> {
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let ours = words.filter(|word| word.starts_with("tavola_") || word.starts_with("process_"));
+        let families = metrics::catalogue();
+        let is_histogram = |name: &str| {
+            families.iter().any(|family| family.name == name && family.kind == metrics::Kind::Histogram)
+        };
+        let of_family = |word: &str| {
+            let parts = ["_bucket", "_count", "_sum"].into_iter();
+            let whole = parts.filter_map(|part| word.strip_suffix(part)).find(|whole| is_histogram(whole));
+            whole.unwrap_or(word).to_owned()
+        };
+        ours.map(of_family).collect()
+    }
+
+    fn read(path: &str) -> String {
+        std::fs::read_to_string(format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    }
+
+    #[test]
+    fn the_dashboard_and_the_alerts_use_only_metrics_that_there_are() {
+        let known: BTreeSet<String> =
+            metrics::catalogue().iter().map(|family| family.full_name.to_owned()).collect();
+        for path in ["deploy/grafana/tavola.json", "deploy/prometheus/alerts.yml"] {
+            let used = metric_names(&read(path));
+            assert!(used.len() > 5, "{path} uses {used:?}");
+            let unknown: Vec<_> = used.difference(&known).collect();
+            assert!(unknown.is_empty(), "{path} uses what /metrics does not have: {unknown:?}");
+        }
+    }
+
+    #[test]
+    fn every_alert_has_a_condition_a_severity_and_a_summary() {
+        let rules = YamlLoader::load_from_str(&read("deploy/prometheus/alerts.yml")).unwrap();
+        let groups = rules[0]["groups"].as_vec().unwrap();
+        let alerts: Vec<&Yaml> = groups.iter().flat_map(|group| group["rules"].as_vec().unwrap()).collect();
+        for alert in &alerts {
+            assert!(!metric_names(alert["expr"].as_str().unwrap()).is_empty(), "{alert:?}");
+            let severity = alert["labels"]["severity"].as_str().unwrap();
+            assert!(["info", "warning", "critical"].contains(&severity), "{alert:?}");
+            assert!(alert["annotations"]["summary"].as_str().is_some(), "{alert:?}");
+        }
+        assert!(alerts.len() >= 10, "{}", alerts.len());
+    }
+
+    #[test]
+    fn the_dashboard_is_json_with_panels_that_ask_for_something() {
+        let dashboard: serde_json::Value = serde_json::from_str(&read("deploy/grafana/tavola.json")).unwrap();
+        let panels = dashboard["panels"].as_array().unwrap();
+        let mut ids = BTreeSet::new();
+        for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
+            let targets = panel["targets"].as_array().unwrap();
+            assert!(targets.iter().all(|target| !metric_names(target["expr"].as_str().unwrap()).is_empty()));
+            assert!(panel["title"].as_str().is_some_and(|title| !title.is_empty()));
+        }
+        assert!(ids.len() >= 12, "{}", ids.len());
     }
 }

@@ -24,13 +24,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tavola_frontend::{Affinity, Shutdown};
+use tavola_frontend::Shutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
 use crate::accept::accept;
-use crate::metrics;
-use crate::store::Store;
+use crate::metrics::{self, Sources};
 
 /// The least that hyper takes.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -39,17 +38,8 @@ const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// What is watched.
-#[derive(Clone)]
-pub struct Watched {
-    /// Where rows are kept.
-    pub store: Store,
-    /// What there is to say of other servers on it.
-    pub affinity: Option<Arc<Affinity>>,
-}
-
 /// Answers until told to stop.
-pub async fn serve(socket: TcpListener, watched: Watched, mut shutdown: Shutdown) {
+pub async fn serve(socket: TcpListener, watched: Sources, mut shutdown: Shutdown) {
     let connections = Arc::new(Connections::default());
     loop {
         let (stream, peer) = tokio::select! {
@@ -61,7 +51,7 @@ pub async fn serve(socket: TcpListener, watched: Watched, mut shutdown: Shutdown
 }
 
 /// One request, one answer.
-async fn converse(stream: TcpStream, watched: Watched, slot: Slot) {
+async fn converse(stream: TcpStream, watched: Sources, slot: Slot) {
     let service = service_fn(|request: Request<Incoming>| {
         slot.has_request.store(true, Ordering::Relaxed);
         let watched = watched.clone();
@@ -75,7 +65,7 @@ async fn converse(stream: TcpStream, watched: Watched, slot: Slot) {
     let _ = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
 }
 
-async fn answer(request: &Request<Incoming>, watched: &Watched) -> Response<Full<Bytes>> {
+async fn answer(request: &Request<Incoming>, watched: &Sources) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     }
@@ -87,7 +77,7 @@ async fn answer(request: &Request<Incoming>, watched: &Watched) -> Response<Full
             Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n"),
         },
         "/metrics" => {
-            let mut response = text(StatusCode::OK, metrics::text(watched));
+            let mut response = text(StatusCode::OK, metrics::text(metrics::families(watched)));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
             response
         }
@@ -173,7 +163,15 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tavola_frontend::Member;
+    use tavola_auth::{Account, Accounts};
+    use tavola_frontend::{
+        Affinity, Frontend, FrontendSettings, LiveAccounts, Member, Pipeline, PipelineSettings,
+    };
+    use tavola_service::{Service, ServiceSettings};
+    use tavola_system::{SystemClock, SystemRandom};
+    use tavola_telemetry::Recorder;
+
+    use crate::store::Store;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     /// A health port on an empty store, until the handle is dropped.
@@ -183,12 +181,21 @@ mod tests {
         _folder: tempfile::TempDir,
     }
 
+    async fn frontend(store: &Store, clock: Arc<SystemClock>) -> Arc<Frontend> {
+        let accounts = LiveAccounts::new(Accounts::new(vec![Account::development()]).unwrap());
+        let random = Arc::new(SystemRandom);
+        let service = Service::new(store.engine(), clock.clone(), random, ServiceSettings::default());
+        let pipeline = Pipeline::new(accounts, service, clock, &SystemRandom, PipelineSettings::default());
+        Frontend::new(pipeline, FrontendSettings::default()).await
+    }
+
     impl Serving {
         async fn start() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let settings = tavola_engine_local::LocalSettings::new(folder.path());
-            let clock = Arc::new(tavola_system::SystemClock);
-            let store = Store::Local(tavola_engine_local::LocalEngine::open(settings, clock).unwrap());
+            let clock = Arc::new(SystemClock);
+            let engine = tavola_engine_local::LocalEngine::open(settings, clock.clone()).unwrap();
+            let store = Store::Local(engine);
             let member = Member {
                 name: "a".into(),
                 start_id: "1".into(),
@@ -196,7 +203,12 @@ mod tests {
                 ports: Vec::new(),
                 certificate: None,
             };
-            let watched = Watched { store, affinity: Some(Affinity::new(member)) };
+            let watched = Sources {
+                affinity: Some(Affinity::new(member)),
+                recorder: Arc::new(Recorder::without_thread(Vec::new(), clock.clone())),
+                frontend: frontend(&store, clock).await,
+                store,
+            };
             let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = socket.local_addr().unwrap();
             let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -229,6 +241,10 @@ mod tests {
             ("GET /metrics", "200", "\n# TYPE tavola_up gauge\ntavola_up 1\n"),
             ("GET /metrics", "200", "\ntavola_members 1\n"),
             ("GET /metrics", "200", "\n# TYPE tavola_forwarded counter\ntavola_forwarded_total 0\n"),
+            ("GET /metrics", "200", "\ntavola_engine_failed 0\n"),
+            ("GET /metrics", "200", "\ntavola_requests_in_flight{service=\"queue\"} 0\n"),
+            ("GET /metrics", "200", "\ntavola_connections_max "),
+            ("GET /metrics", "200", "\nprocess_cpu_seconds_total "),
             ("GET /metrics", "200", "application/openmetrics-text"),
             ("GET /other", "404", "there are"),
             ("POST /metrics", "405", "only GET"),

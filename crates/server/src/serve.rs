@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use tavola_advisor::{HeatMap, Traffic, TrafficSettings};
 use tavola_console::{ConsoleParts, Tail};
-use tavola_frontend::{Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls};
+use tavola_frontend::{
+    AzureLimits, Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls,
+};
 use tavola_model::{Clock, StorageService};
 use tavola_service::{Service, ServiceSettings, WalkPace, Walked};
 use tavola_system::{SystemClock, SystemRandom};
@@ -25,8 +27,9 @@ use crate::banner::{Banner, Endpoint};
 use crate::console;
 use crate::control::{self, Controlled};
 use crate::files;
-use crate::health::{self, Watched};
+use crate::health;
 use crate::membership::Joined;
+use crate::metrics::Sources;
 use crate::moving;
 use crate::oidc;
 use crate::settings::Values;
@@ -94,9 +97,11 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         &SystemRandom,
         PipelineSettings { show_plan },
     );
+    let limits = values.switch("azure-limits")?.then(|| Arc::new(AzureLimits::new(clock.clone())));
     let joined = store.join(values, host, &listeners).await?;
     let affinity = joined.as_ref().and_then(Joined::affinity);
-    let pipeline = pipeline.with_affinity(affinity.clone()).with_recorder(recorder.clone());
+    let pipeline =
+        pipeline.with_affinity(affinity.clone()).with_recorder(recorder.clone()).with_limits(limits);
 
     let frontend = Frontend::new(pipeline, frontend_settings(values)?).await;
     let (stop, stopped) = watch::channel(false);
@@ -125,8 +130,13 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         serving.spawn(console.serve(socket, stopped.clone()));
     }
     if let Some(socket) = watched {
-        let watched = Watched { store: store.clone(), affinity };
-        serving.spawn(health::serve(socket, watched, stopped.clone()));
+        let sources = Sources {
+            store: store.clone(),
+            affinity,
+            recorder: recorder.clone(),
+            frontend: frontend.clone(),
+        };
+        serving.spawn(health::serve(socket, sources, stopped.clone()));
     }
     for listener in listeners {
         serving.spawn(frontend.clone().serve(listener, stopped.clone()));
@@ -304,6 +314,7 @@ fn service_settings(values: &Values, store: &Store) -> anyhow::Result<ServiceSet
         queue_delete_delay: Duration::from_secs(values.number("queue-delete-delay-seconds")?),
         container_delete_delay: Duration::from_secs(values.number("container-delete-delay-seconds")?),
         blob_versions: values.word("blob-versions", &["on", "off"])? == "on",
+        pages_end_with_partitions: values.switch("azure-limits")?,
     })
 }
 

@@ -179,6 +179,12 @@ const GROUPS: &[Group] = &[
     (
         "Limits",
         &[
+            (
+                "azure-limits",
+                SWITCH,
+                "false",
+                "Throttle like the real service: 503 ServerBusy and 500 OperationTimedOut beyond 2,000 entities per second of a partition, 2,000 messages per second of a queue and 20,000 requests per second of an account; pages of a query end with their partition",
+            ),
             ("worker-threads", "COUNT", "0", "Threads that answer requests; 0 for one per core"),
             ("connections-max", "COUNT", "4096", "Open connections; more close idle ones, or wait"),
             ("headers-max", "COUNT", "100", "Headers of a request"),

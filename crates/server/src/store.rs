@@ -102,14 +102,6 @@ impl Store {
         }
     }
 
-    /// What the store has counted: name, meaning and number.
-    pub fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        match self {
-            Self::Local(_) => Vec::new(),
-            Self::Cluster { engine, .. } => cluster::counters(&engine.metrics()),
-        }
-    }
-
     /// Joins the other servers on the store, where there can be any.
     pub async fn join(
         &self,
@@ -120,27 +112,6 @@ impl Store {
         match self {
             Self::Local(_) => Ok(None),
             Self::Cluster { engine, .. } => Joined::join(engine, values, host, listeners).await.map(Some),
-        }
-    }
-
-    /// What the store says of its size: name, meaning and number.
-    pub fn gauges(&self) -> Vec<(&'static str, &'static str, u64)> {
-        match self {
-            // What cannot be read now is not shown.
-            Self::Local(engine) => engine.contents().usage().map_or_else(
-                |_| Vec::new(),
-                |usage| {
-                    vec![
-                        (
-                            "tavola_content_bytes",
-                            "Bytes on the disk that contents of blobs take",
-                            usage.bytes,
-                        ),
-                        ("tavola_content_extents", "Files that hold contents of blobs", usage.extents),
-                    ]
-                },
-            ),
-            Self::Cluster { engine, .. } => cluster::gauges(&engine.metrics()),
         }
     }
 

@@ -42,6 +42,8 @@ pub struct ServiceSettings {
     pub container_delete_delay: Duration,
     /// Keep a version of every blob that is overwritten or deleted.
     pub blob_versions: bool,
+    /// End a page of entities where a partition ends.
+    pub pages_end_with_partitions: bool,
 }
 
 impl Default for ServiceSettings {
@@ -53,6 +55,7 @@ impl Default for ServiceSettings {
             queue_delete_delay: Duration::ZERO,
             container_delete_delay: Duration::ZERO,
             blob_versions: false,
+            pages_end_with_partitions: false,
         }
     }
 }
@@ -100,6 +103,7 @@ impl Service {
         settings: ServiceSettings,
     ) -> Self {
         let properties = Arc::new(PropertiesStore::new(engine.clone(), &settings));
+        let pages_end_with_partitions = settings.pages_end_with_partitions;
         let (table_delay, queue_delay) = (settings.table_delete_delay, settings.queue_delete_delay);
         let catalog = Arc::new(Catalog::new(engine.clone(), clock.clone(), random.clone(), settings));
         let tables = Arc::new(Tables {
@@ -108,6 +112,7 @@ impl Service {
             catalog: catalog.clone(),
             long_reads: LongReads::default(),
             delete_delay: table_delay,
+            pages_end_with_partitions,
         });
         let queues = Arc::new(Queues::new(engine, clock.clone(), random, catalog.clone(), queue_delay));
         Self { clock, properties, tables, queues, blobs: None, catalog }

@@ -69,6 +69,21 @@ fn a_page_names_the_next_entity_and_the_last_page_none() {
 }
 
 #[test]
+fn pages_end_with_their_partition_where_that_is_asked_for() {
+    let settings = ServiceSettings { pages_end_with_partitions: true, ..ServiceSettings::default() };
+    let bench = Bench::with_settings(settings);
+    bench.run(Command::Table(TableCommand::CreateTable(table("People")))).unwrap();
+    for key in ["p/1", "p/2", "q/1", "r/1", "r/2"] {
+        bench.write(key, EntityChange::Insert(properties("n=1"))).unwrap();
+    }
+    assert_eq!(pages(&bench, "", 1000), "p/1 p/2 | q/1 | r/1 r/2");
+    assert_eq!(pages(&bench, "", 1), "p/1 | p/2 | q/1 | r/1 | r/2");
+    assert_eq!(pages(&bench, "RowKey eq '2'", 1000), "p/2 |  | r/2", "a page may be empty and go on");
+    assert_eq!(pages(&bench, "PartitionKey eq 'p' or PartitionKey eq 'r'", 1000), "p/1 p/2 | r/1 r/2");
+    assert_eq!(pages(&bench, "PartitionKey eq 'p'", 1000), "p/1 p/2");
+}
+
+#[test]
 fn a_token_may_name_an_entity_that_is_gone_or_only_a_partition() {
     let bench = with_entities("p/1 p/3 q/1");
     assert_eq!(show_keys(&bench.query("", None, token("p/2"))), "p/3 q/1");

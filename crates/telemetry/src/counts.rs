@@ -71,6 +71,8 @@ pub struct Counted {
     pub code: Option<ErrorCode>,
     /// Refused because of load.
     pub throttled: bool,
+    /// From the head to the begin of the execution; `None` if it was not executed.
+    pub queued: Option<Duration>,
     /// From the head to the end of the answer.
     pub total: Duration,
     /// The plan of a query.
@@ -94,6 +96,7 @@ impl Counted {
             status: 0,
             code: None,
             throttled: false,
+            queued: None,
             total: Duration::ZERO,
             plan: None,
             rows_scanned: 0,
@@ -127,8 +130,9 @@ struct Slot {
     latency: Histogram,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ServiceShard {
+    queued: Histogram,
     throttled: AtomicU64,
     rows_scanned: AtomicU64,
     rows_returned: AtomicU64,
@@ -163,15 +167,32 @@ pub struct OperationReading {
 }
 
 /// What was counted of one service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ServiceReading {
+    /// Nanoseconds from the head to the begin of the execution.
+    pub queued: HistogramReading,
     pub throttled: u64,
     pub rows_scanned: u64,
     pub rows_returned: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub in_flight: u64,
+}
+
+impl Default for ServiceReading {
+    fn default() -> Self {
+        let queued = Histogram::new(LATENCY_BOUNDS_NS).read();
+        Self {
+            queued,
+            throttled: 0,
+            rows_scanned: 0,
+            rows_returned: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            in_flight: 0,
+        }
+    }
 }
 
 impl Default for RequestCounts {
@@ -184,7 +205,7 @@ impl Default for RequestCounts {
         };
         let shard = |_| Shard {
             operations: (0..SLOTS).map(slot).collect(),
-            services: Default::default(),
+            services: std::array::from_fn(|_| ServiceShard::new()),
             plans: Default::default(),
             codes: zeros(),
         };
@@ -216,6 +237,9 @@ impl RequestCounts {
                 counter.fetch_add(number, Ordering::Relaxed);
             }
         };
+        if let Some(queued) = counted.queued {
+            counts.queued.add(u64::try_from(queued.as_nanos()).unwrap_or(u64::MAX));
+        }
         add(&counts.throttled, u64::from(counted.throttled));
         add(&counts.rows_scanned, counted.rows_scanned);
         add(&counts.rows_returned, counted.rows_returned);
@@ -241,6 +265,7 @@ impl RequestCounts {
         for shard in &self.shards {
             shard.operations.iter().filter_map(Slot::read).for_each(|read| reading.add(read));
             for (sum, service) in reading.services.iter_mut().zip(&shard.services) {
+                sum.queued.merge(&service.queued.read());
                 sum.throttled += load(&service.throttled);
                 sum.rows_scanned += load(&service.rows_scanned);
                 sum.rows_returned += load(&service.rows_returned);
@@ -291,6 +316,20 @@ impl Shard {
             let (known_service, known) = slot.key.get_or_init(|| (service, operation));
             *known_service == service && std::ptr::eq(known.as_ptr(), operation.as_ptr())
         })
+    }
+}
+
+impl ServiceShard {
+    fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            queued: Histogram::new(LATENCY_BOUNDS_NS),
+            throttled: zero(),
+            rows_scanned: zero(),
+            rows_returned: zero(),
+            bytes_in: zero(),
+            bytes_out: zero(),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ struct Printed {
     arguments: [&'static str; 2],
 }
 
-const PRINTED: [Printed; 2] = [
+const PRINTED: [Printed; 3] = [
     Printed {
         document: "docs/errors.md",
         title: "Error codes",
@@ -35,6 +35,12 @@ const PRINTED: [Printed; 2] = [
         title: "Settings",
         part: "settings",
         arguments: ["settings", "--markdown"],
+    },
+    Printed {
+        document: "docs/metrics.md",
+        title: "Metrics",
+        part: "metrics",
+        arguments: ["metrics", "--markdown"],
     },
 ];
 

@@ -13,8 +13,10 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::accounts::LiveAccounts;
+use crate::azure_limits::AzureLimits;
 use crate::pipeline::PipelineSettings;
 
+mod limits;
 mod records;
 
 /// A hang guard; nothing here takes long.
@@ -35,13 +37,21 @@ async fn serve(settings: FrontendSettings) -> Served {
 }
 
 async fn serve_recorded(settings: FrontendSettings, recorder: Arc<Recorder>) -> Served {
+    serve_limited(settings, recorder, None).await
+}
+
+async fn serve_limited(
+    settings: FrontendSettings,
+    recorder: Arc<Recorder>,
+    limits: Option<Arc<AzureLimits>>,
+) -> Served {
     let clock = Arc::new(SystemClock);
     let engine = Arc::new(MemoryEngine::new(clock.clone()));
     let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
     service.start().await.unwrap();
     let accounts = LiveAccounts::new(Accounts::new(vec![Account::development()]).unwrap());
     let pipeline = Pipeline::new(accounts, service, clock, &SystemRandom, PipelineSettings::default());
-    let frontend = Frontend::new(pipeline.with_recorder(recorder), settings).await;
+    let frontend = Frontend::new(pipeline.with_recorder(recorder).with_limits(limits), settings).await;
     let (stop, stopped) = watch::channel(false);
     let mut addresses = Vec::new();
     for service in [StorageService::Table, StorageService::Blob] {

@@ -78,6 +78,7 @@ impl Tables {
             limit: limit.cloned(),
             room,
             progress: progress.clone(),
+            pages_end_with_partitions: self.pages_end_with_partitions,
         };
         let read = Box::pin(query_entities(reading, query));
         self.long_reads.run(progress, read).await.map(TableOutcome::EntitiesQueried)

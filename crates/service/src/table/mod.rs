@@ -29,4 +29,6 @@ pub(crate) struct Tables {
     pub long_reads: LongReads,
     /// For how long after its deletion the name of a table is held back.
     pub delete_delay: Duration,
+    /// A page ends where a partition does.
+    pub pages_end_with_partitions: bool,
 }

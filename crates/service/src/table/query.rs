@@ -45,6 +45,8 @@ pub(crate) struct Reading {
     pub room: Option<Arc<dyn AnswerRoom>>,
     /// Counts the rows that are visited.
     pub progress: Progress,
+    /// A page ends where a partition does, as it may on the real service.
+    pub pages_end_with_partitions: bool,
 }
 
 /// Reads one page.
@@ -89,6 +91,8 @@ struct Page<'a> {
     /// Bytes that there is room for.
     bytes_taken: usize,
     looked_ahead: usize,
+    /// The partition of the last row, where pages end with partitions.
+    partition: Option<Vec<u8>>,
     next: Option<EntityToken>,
     ended: bool,
     failure: Option<Failure>,
@@ -106,6 +110,7 @@ impl<'a> Page<'a> {
             bytes: 0,
             bytes_taken: FREE_BYTES,
             looked_ahead: 0,
+            partition: None,
             next: None,
             ended: false,
             failure: None,
@@ -145,7 +150,7 @@ impl<'a> Page<'a> {
             && self.reading.clock.now().ticks() >= self.deadline;
         let is_full = self.entities.len() == self.top;
         self.looked_ahead += usize::from(is_full);
-        if is_late || self.looked_ahead > LOOKAHEAD_ROWS_MAX {
+        if is_late || self.looked_ahead > LOOKAHEAD_ROWS_MAX || self.is_beyond_partition(&row) {
             return self.end_at(&row);
         }
         if let Some(matcher) = &mut self.matcher {
@@ -172,6 +177,15 @@ impl<'a> Page<'a> {
         let (key, timestamp) = (self.key_of(&row)?, row.version);
         self.entities.push(StoredEntity { key, timestamp, properties });
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether the page has rows of an earlier partition and is to end with it.
+    fn is_beyond_partition(&mut self, row: &ScannedRow<'_>) -> bool {
+        if !self.reading.pages_end_with_partitions {
+            return false;
+        }
+        let last = self.partition.get_or_insert_with(|| row.partition.to_vec());
+        last != row.partition
     }
 
     /// Takes room for so many bytes, in steps.
