@@ -104,6 +104,8 @@ pub struct TableCost {
 pub struct ShapeCost {
     /// The shape.
     pub shape: String,
+    /// Requests that were observed.
+    pub observed: u64,
     /// Requests in a month, at the observed rate.
     pub requests: f64,
     /// Their cost.
@@ -191,6 +193,7 @@ fn shape_cost(text: &str, shape: &ShapeTraffic, hours: f64, prices: &PriceTable)
     let cost_per_month = for_requests(requests_each) + egress;
     ShapeCost {
         shape: text.to_owned(),
+        observed: shape.count,
         requests: asked * months,
         cost_per_month,
         cost_each: cost_per_month / (asked * months).max(1.0),

@@ -23,13 +23,13 @@ mod whatif;
 pub use cost::{CostReport, PRICES_FILE, PriceTable, ShapeCost, TableCost, cost};
 pub use facts::{SampleEntity, TableFact, TableFacts, gather};
 pub use finding::{Example, Finding, KeyPart, KeySample, Pattern, Proposal, Rule, Severity};
-pub use findings::{findings, findings_priced};
+pub use findings::{findings, findings_priced, shown, shown_bytes};
 pub use heat::{
     HeatCell, HeatColumn, HeatKey, HeatMap, HeatMark, HeatMetric, HeatQuery, HeatRow, HeatView, MarkKind,
 };
 pub use shape::Shape;
 pub use template::{Template, TemplateError};
-pub use traffic::{Figures, PlanMix, Second, TableFigures, Traffic, TrafficSettings};
+pub use traffic::{Figures, PlanMix, Second, Summary, TableFigures, Traffic, TrafficSettings};
 pub use whatif::{
     KeyProblem, Partition, ShapeChange, Side, Sources, WhatIf, WhatIfError, WhatIfReport, what_if,
 };

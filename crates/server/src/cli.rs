@@ -3,18 +3,27 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::account::{self, SasRequest};
 use crate::settings::{SWITCH, Setting, Values, settings};
-use crate::{cert, cluster, console, docs, maintain, moving, serve};
+use crate::{advising, cert, cluster, console, docs, maintain, moving, serve};
 
 /// Runs the command that the arguments name; none means `serve`.
-pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
+pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
     let matches = command().get_matches_from(arguments);
     match matches.subcommand() {
-        None => serve::run(values(&matches, |_| true)?),
+        Some(("advise", inner)) => advising::advise(&data_dir(inner)?, inner),
+        _ => run_plain(&matches).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Runs a command that succeeds or fails and says nothing else by its exit code.
+fn run_plain(matches: &ArgMatches) -> anyhow::Result<()> {
+    match matches.subcommand() {
+        None => serve::run(values(matches, |_| true)?),
         Some(("serve", inner)) => serve::run(values(inner, |_| true)?),
         Some(("verify", inner)) => maintain::verify(&data_dir(inner)?),
         Some(("backup", inner)) => {
@@ -28,6 +37,11 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
         Some(("import", inner)) => {
             let from: &PathBuf = inner.get_one("from").expect("clap requires it");
             moving::import(&values(inner, is_of_store)?, from)
+        }
+        Some(("whatif", inner)) => advising::what_if(&data_dir(inner)?, inner),
+        Some(("prices", _)) => {
+            print!("{}", tavola_advisor::PRICES_FILE);
+            Ok(())
         }
         Some(("account", inner)) => run_account(inner),
         Some(("console-token", inner)) => console::make_token(&data_dir(inner)?),
@@ -104,6 +118,9 @@ fn command() -> Command {
                         .help("Folder to write; empty or not there yet"),
                 ),
         )
+        .subcommand(with_data(advising::advise_command()))
+        .subcommand(with_data(advising::whatif_command()))
+        .subcommand(Command::new("prices").about("Print the prices that `tavola advise` reckons with, to edit"))
         .subcommand(
             with_settings(Command::new("export"), is_of_store)
                 .arg(folder("out"))

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tavola_frontend::Shutdown;
+use tavola_frontend::{LiveAccounts, Shutdown};
+use tavola_service::Service;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
 use crate::accept::accept;
+use crate::advising::Advising;
 use crate::store::Store;
 
 const SOCKET: &str = "control.sock";
@@ -25,6 +27,12 @@ const ASK_TIME_MAX: Duration = Duration::from_secs(5);
 pub struct Controlled {
     /// The store.
     pub store: Store,
+    /// The advisor, and what it reads.
+    pub advising: Advising,
+    /// See `advising`.
+    pub service: Service,
+    /// The accounts that are served now.
+    pub accounts: Arc<LiveAccounts>,
     /// Reads the accounts again and serves them from the next request on.
     pub reload_accounts: Box<dyn Fn() -> anyhow::Result<()> + Send + Sync>,
 }
@@ -74,6 +82,14 @@ async fn answer(stream: UnixStream, controlled: Arc<Controlled>) {
             Ok(()) => "ok reloaded\n".to_owned(),
             Err(error) => format!("error {}\n", format!("{error:#}").replace('\n', " ")),
         },
+        Some((word @ ("advise" | "whatif"), question)) => {
+            let accounts: Vec<_> = controlled.accounts.current().iter().cloned().collect();
+            let answer = controlled.advising.answer(&controlled.service, &accounts, word, question).await;
+            match answer {
+                Ok(answer) => format!("ok {answer}\n"),
+                Err(error) => format!("error {}\n", format!("{error:#}").replace('\n', " ")),
+            }
+        }
         _ => "error unknown command\n".to_owned(),
     };
     if let Err(error) = writer.write_all(reply.as_bytes()).await {

@@ -4,6 +4,7 @@ mod accept;
 mod account;
 mod account_file;
 mod accounts;
+mod advising;
 mod banner;
 mod cert;
 mod cli;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     // Whatever this process writes, stored data above all, is for its owner only.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     match cli::run(std::env::args_os()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("tavola: {error:#}");
             ExitCode::FAILURE

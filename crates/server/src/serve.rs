@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use tavola_advisor::{HeatMap, Traffic, TrafficSettings};
 use tavola_console::{ConsoleParts, Tail};
 use tavola_frontend::{
     AzureLimits, Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls,
@@ -23,6 +22,7 @@ use tokio::task::JoinSet;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::accounts::{AccountSource, development_note};
+use crate::advising::Advising;
 use crate::banner::{Banner, Endpoint};
 use crate::console;
 use crate::control::{self, Controlled};
@@ -88,7 +88,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         "off" => false,
         _ => host.is_loopback(),
     };
-    let observers = Observers::new();
+    let observers = Observers { advising: Advising::open(&folder.path), tail: Arc::new(Tail::default()) };
     let recorder = Recorder::start(observers.sinks(), clock.clone()).context("cannot start a thread")?;
     let pipeline = Pipeline::new(
         accounts.clone(),
@@ -109,17 +109,18 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let mut console = None;
     serving.spawn(sweep_queues(service.clone(), stopped.clone()));
     serving.spawn(walk_contents(service.clone(), stopped.clone()));
+    serving.spawn(observers.advising.clone().keep(stopped.clone()));
     if let console::Listening::On(socket) = &console_socket {
         let view =
             console::View { store: store.clone(), affinity: affinity.clone(), data_dir: folder.path.clone() };
         let parts = ConsoleParts {
-            service,
+            service: service.clone(),
             accounts: accounts.clone(),
             clock,
             random: Arc::new(SystemRandom),
             urls: endpoints.iter().map(Endpoint::service_url).collect(),
-            traffic: observers.traffic.clone(),
-            heat: observers.heat.clone(),
+            traffic: observers.advising.traffic.clone(),
+            heat: observers.advising.heat.clone(),
             tail: observers.tail.clone(),
             view: Arc::new(view),
         };
@@ -141,8 +142,8 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     for listener in listeners {
         serving.spawn(frontend.clone().serve(listener, stopped.clone()));
     }
-    let controlling =
-        control::listen(&folder.path, controlled(source, store.clone(), accounts.clone()), stopped.clone())?;
+    let controlled = controlled(source, store.clone(), accounts.clone(), observers.advising.clone(), service);
+    let controlling = control::listen(&folder.path, controlled, stopped.clone())?;
     let banner = Banner {
         endpoints,
         accounts: &accounts.current(),
@@ -164,6 +165,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     serving.join_all().await;
     frontend.drain().await;
     recorder.close();
+    observers.advising.save().await;
     controlling.await.context("the control socket failed")?;
     store.close().await;
     Ok(())
@@ -171,33 +173,35 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
 
 /// Everybody who wants the access records of requests.
 struct Observers {
-    /// What the advisor reads.
-    traffic: Arc<Traffic>,
-    /// The heat map.
-    heat: Arc<HeatMap>,
+    /// The advisor: the recorded traffic and the heat map.
+    advising: Advising,
     /// The last requests, for the console.
     tail: Arc<Tail>,
 }
 
 impl Observers {
-    fn new() -> Self {
-        let traffic = Traffic::new(TrafficSettings::default());
-        Self { traffic, heat: HeatMap::new(), tail: Arc::new(Tail::default()) }
-    }
-
     fn sinks(&self) -> Vec<Arc<dyn RecordSink>> {
-        vec![self.traffic.clone(), self.heat.clone(), self.tail.clone()]
+        let mut sinks = self.advising.sinks();
+        sinks.push(self.tail.clone());
+        sinks
     }
 }
 
 /// What `tavola` commands can do to this server.
-fn controlled(source: AccountSource, store: Store, accounts: Arc<LiveAccounts>) -> Controlled {
+fn controlled(
+    source: AccountSource,
+    store: Store,
+    accounts: Arc<LiveAccounts>,
+    advising: Advising,
+    service: Service,
+) -> Controlled {
+    let reloaded = accounts.clone();
     let reload_accounts = move || {
-        accounts.replace(source.gather()?);
+        reloaded.replace(source.gather()?);
         tracing::info!("accounts reloaded");
         Ok(())
     };
-    Controlled { store, reload_accounts: Box::new(reload_accounts) }
+    Controlled { store, advising, service, accounts, reload_accounts: Box::new(reload_accounts) }
 }
 
 /// Opens every port that the settings ask for.

@@ -90,7 +90,7 @@ fn number(count: u64) -> f64 {
 }
 
 /// A number as people write it: 128,000, or 3.2 if it is small and not whole.
-fn shown(value: f64) -> String {
+pub fn shown(value: f64) -> String {
     if value < 10.0 && (value - value.round()).abs() > 0.05 {
         return format!("{value:.1}");
     }
@@ -106,7 +106,7 @@ fn shown(value: f64) -> String {
 }
 
 /// Bytes as people write them.
-fn shown_bytes(bytes: f64) -> String {
+pub fn shown_bytes(bytes: f64) -> String {
     const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
     let mut value = bytes;
     let mut unit = 0;

@@ -9,23 +9,27 @@ use crate::{KeyPart, KeySample, Proposal, SampleEntity, Template};
 pub(super) const NUMBER_WIDTH: usize = 10;
 
 impl Seen<'_> {
-    /// An entity of the table: one that is stored, or else one put together from what was asked for.
+    /// An entity of the table: one that is stored and has these properties, best with these values; or else one put
+    /// together from what was asked for.
     pub fn sample(&self, asked: &[(String, String)]) -> SampleEntity {
-        let stored = self.fact.and_then(|fact| {
-            let has_all =
-                |entity: &&SampleEntity| asked.iter().all(|(name, _)| value_of(entity, name).is_some());
-            fact.samples.iter().find(has_all).or(fact.samples.first())
-        });
-        let mut sample = stored.cloned().unwrap_or_else(|| {
-            let (partition, row) = match self.table.points.first() {
-                Some(point) => (point.partition.clone(), point.row.clone()),
-                None => (self.table.inserts.last_partition.clone(), self.table.inserts.last_row.clone()),
-            };
-            SampleEntity { partition, row, properties: Vec::new() }
-        });
+        let has_all = |entity: &&SampleEntity| asked.iter().all(|(name, _)| value_of(entity, name).is_some());
+        let equal = |entity: &&SampleEntity| {
+            asked.iter().filter(|(name, value)| value_of(entity, name).as_ref() == Some(value)).count()
+        };
+        let samples = self.fact.map_or(&[][..], |fact| &fact.samples[..]);
+        if let Some(stored) = samples.iter().rev().filter(has_all).max_by_key(equal) {
+            return stored.clone();
+        }
+        let (partition, row) = match self.table.points.first() {
+            Some(point) => (point.partition.clone(), point.row.clone()),
+            None => (self.table.inserts.last_partition.clone(), self.table.inserts.last_row.clone()),
+        };
+        let mut sample = SampleEntity { partition, row, properties: Vec::new() };
         for (name, value) in asked {
-            if value_of(&sample, name).is_none() {
-                sample.properties.push((name.clone(), value.clone()));
+            match name.as_str() {
+                "PartitionKey" => sample.partition.clone_from(value),
+                "RowKey" => sample.row.clone_from(value),
+                _ => sample.properties.push((name.clone(), value.clone())),
             }
         }
         if sample.partition.is_empty() {

@@ -180,21 +180,10 @@ fn with_keys(
     let asked: Vec<(String, String)> = shape
         .compared
         .iter()
-        .filter(|c| !c.is_key())
-        .map(|c| (c.property.clone(), c.value.clone()))
+        .filter(|compared| compared.is_eq() || !compared.is_key())
+        .map(|compared| (compared.property.clone(), compared.value.clone()))
         .collect();
-    let mut sample = seen.sample(&asked);
-    // The example is the entity that was asked for, as far as the filter says which.
-    for compared in shape.compared.iter().filter(|c| c.is_eq()) {
-        match compared.property.as_str() {
-            "PartitionKey" => sample.partition.clone_from(&compared.value),
-            "RowKey" => sample.row.clone_from(&compared.value),
-            name => {
-                sample.properties.retain(|(own, _)| own != name);
-                sample.properties.push((name.to_owned(), compared.value.clone()));
-            }
-        }
-    }
+    let sample = seen.sample(&asked);
     let mut keys = key_lines(&sample, &proposal);
     let known = |name: &str| {
         let is_asked = shape.compared.iter().any(|c| c.property == name && c.is_eq());

@@ -36,10 +36,15 @@ pub(super) struct Counts {
 impl Counts {
     /// Adds a share of another. Durations are not shared out: their quantiles are those of the whole.
     pub fn add(&mut self, other: &Self, share: f32) {
+        self.add_numbers(other, share);
+        self.latencies.merge(&other.latencies);
+    }
+
+    /// The same without durations.
+    pub fn add_numbers(&mut self, other: &Self, share: f32) {
         self.operations += other.operations * share;
         self.bytes += other.bytes * share;
         self.rows += other.rows * share;
-        self.latencies.merge(&other.latencies);
     }
 }
 
@@ -49,7 +54,7 @@ impl Column {
     }
 
     /// What went to a range, to be added to.
-    pub fn counts(&mut self, range: usize) -> &mut Counts {
+    pub fn cell(&mut self, range: usize) -> &mut Cell {
         let range = u16::try_from(range).unwrap_or(u16::MAX);
         let place = match self.cells.binary_search_by_key(&range, |cell| cell.range) {
             Ok(place) => place,
@@ -58,19 +63,23 @@ impl Column {
                 place
             }
         };
-        &mut self.cells[place].counts
+        &mut self.cells[place]
     }
 
     /// Adds another stretch of time, in the ranges of this one.
     pub fn absorb(&mut self, other: &Self) {
+        let is_same = Arc::ptr_eq(&self.ranges, &other.ranges);
+        let onto = if is_same { Vec::new() } else { other.ranges.onto(&self.ranges) };
         for cell in &other.cells {
-            let (targets, share) = self.targets(&other.ranges, usize::from(cell.range));
-            let is_shared = targets.len() > 1;
+            let range = usize::from(cell.range);
+            let targets = onto.get(range).cloned().unwrap_or(range..range + 1);
+            #[allow(clippy::cast_precision_loss, reason = "at most 256")]
+            let share = 1.0 / targets.len() as f32;
+            let is_estimated = cell.estimated || targets.len() > 1;
             for target in targets {
-                self.counts(target).add(&cell.counts, share);
-                if is_shared || cell.estimated {
-                    self.mark_estimated(target);
-                }
+                let own = self.cell(target);
+                own.counts.add(&cell.counts, share);
+                own.estimated |= is_estimated;
             }
         }
     }
@@ -93,26 +102,6 @@ impl Column {
         self.cells.shrink_to_fit();
         for cell in &mut self.cells {
             cell.counts.latencies.shrink();
-        }
-    }
-
-    /// The ranges of this column that a range of another list overlaps, and the share of each.
-    fn targets(&self, ranges: &Arc<RangeList>, range: usize) -> (std::ops::Range<usize>, f32) {
-        if Arc::ptr_eq(&self.ranges, ranges) {
-            return (range..range + 1, 1.0);
-        }
-        let from = ranges.starts[range].as_pair();
-        let before = ranges.starts.get(range + 1).map(|key| key.as_pair());
-        let targets = self.ranges.overlapping(from, before);
-        #[allow(clippy::cast_precision_loss, reason = "at most 256")]
-        let share = 1.0 / targets.len() as f32;
-        (targets, share)
-    }
-
-    fn mark_estimated(&mut self, range: usize) {
-        let range = u16::try_from(range).unwrap_or(u16::MAX);
-        if let Ok(place) = self.cells.binary_search_by_key(&range, |cell| cell.range) {
-            self.cells[place].estimated = true;
         }
     }
 }

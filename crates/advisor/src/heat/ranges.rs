@@ -73,6 +73,27 @@ impl RangeList {
         begin..end.max(begin + 1)
     }
 
+    /// For each range, the ranges of another list that it overlaps. Both are walked once.
+    pub fn onto(&self, other: &Self) -> Vec<std::ops::Range<usize>> {
+        let mut begin = 0;
+        let mut targets = Vec::with_capacity(self.starts.len());
+        for (index, start) in self.starts.iter().enumerate() {
+            while other.starts.get(begin + 1).is_some_and(|next| next <= start) {
+                begin += 1;
+            }
+            let mut end = begin + 1;
+            if let Some(before) = self.starts.get(index + 1) {
+                while other.starts.get(end).is_some_and(|next| next < before) {
+                    end += 1;
+                }
+            } else {
+                end = other.starts.len();
+            }
+            targets.push(begin..end);
+        }
+        targets
+    }
+
     /// Memory that it takes beside another that it shares keys with.
     pub fn bytes_beside(&self, other: Option<&Self>) -> usize {
         let shared: std::collections::HashSet<_> = other

@@ -107,7 +107,7 @@ impl TableHeat {
         let share = operations / number(parts.len() as u64);
         let Some(column) = self.columns.back_mut() else { return };
         for index in parts {
-            let counts = column.counts(index);
+            let counts = &mut column.cell(index).counts;
             counts.operations += share;
             counts.bytes += number(record.bytes_in + record.bytes_out) * share;
             counts.rows += number(record.rows_scanned) * share;

@@ -19,6 +19,8 @@ const COLUMNS_MAX: usize = 1024;
 pub(super) struct Grid {
     pub columns: usize,
     pub step: i64,
+    /// Whether durations are drawn too; they take most of the time.
+    has_latencies: bool,
     cells: Vec<Counts>,
     estimated: Vec<bool>,
 }
@@ -26,7 +28,13 @@ pub(super) struct Grid {
 impl Grid {
     fn new(rows: usize, columns: usize, step: i64) -> Self {
         let size = rows * columns;
-        Self { columns, step, cells: vec![Counts::default(); size], estimated: vec![false; size] }
+        Self {
+            columns,
+            step,
+            has_latencies: false,
+            cells: vec![Counts::default(); size],
+            estimated: vec![false; size],
+        }
     }
 
     pub fn operations(&self, row: usize, column: usize) -> f32 {
@@ -40,9 +48,9 @@ pub(super) fn view(table: Option<&TableHeat>, begun: Option<i64>, query: &HeatQu
     let window = Window::of(query, &columns);
     let list = &table.ranges.list;
     let bounds = list.overlapping(window.from(), window.before());
-    let loads = loads(table, &window, bounds.clone());
-    let keep = rows_max(query.rows_max);
-    let groups = merge_down(list, bounds, loads, keep);
+    let shown: Vec<Shown<'_>> = shown(table, &window);
+    let loads = loads(&shown, bounds.clone());
+    let groups = merge_down(list, bounds, loads, rows_max(query.rows_max));
     let rows: Vec<HeatRow> = groups.iter().map(|group| row(table, group.clone(), &window)).collect();
     let mut row_of = vec![None; list.starts.len()];
     for (row, group) in groups.iter().enumerate() {
@@ -52,14 +60,33 @@ pub(super) fn view(table: Option<&TableHeat>, begun: Option<i64>, query: &HeatQu
     }
     let step = columns.first().map_or(60, |column| column.to - column.from);
     let mut grid = Grid::new(rows.len(), columns.len(), step);
-    for column in table.columns.iter().filter(|column| window.holds(column)) {
-        let today = if Arc::ptr_eq(&column.ranges, list) { None } else { Some(column.in_ranges(list)) };
-        draw(&mut grid, today.as_ref().unwrap_or(column), &row_of, &columns);
+    grid.has_latencies = query.metric == HeatMetric::Latency;
+    for shown in &shown {
+        draw(&mut grid, shown, &row_of, &columns);
     }
     let marks = marks(&grid, &rows, &columns);
     let cells = cells(&grid, query.metric);
     let value_max = cells.iter().map(|cell| cell.value).fold(0.0, f64::max);
     HeatView { columns, rows, cells, value_max, marks }
+}
+
+/// A stored column, and where its ranges lie among those of today.
+struct Shown<'a> {
+    column: &'a Column,
+    onto: Arc<Vec<std::ops::Range<usize>>>,
+}
+
+/// The columns of the window. Neighbours mostly have the same ranges, so where these lie is worked out once.
+fn shown<'a>(table: &'a TableHeat, window: &Window) -> Vec<Shown<'a>> {
+    let mut shown: Vec<Shown<'a>> = Vec::new();
+    for column in table.columns.iter().filter(|column| window.holds(column)) {
+        let onto = match shown.last() {
+            Some(last) if Arc::ptr_eq(&last.column.ranges, &column.ranges) => last.onto.clone(),
+            _ => Arc::new(column.ranges.onto(&table.ranges.list)),
+        };
+        shown.push(Shown { column, onto });
+    }
+    shown
 }
 
 fn rows_max(asked: usize) -> usize {
@@ -119,21 +146,15 @@ fn columns(begun: Option<i64>, query: &HeatQuery) -> Vec<HeatColumn> {
 }
 
 /// Operations of the window in each range of today.
-fn loads(table: &TableHeat, window: &Window, bounds: std::ops::Range<usize>) -> Vec<f32> {
-    let list = &table.ranges.list;
+fn loads(shown: &[Shown<'_>], bounds: std::ops::Range<usize>) -> Vec<f32> {
     let mut loads = vec![0.0; bounds.len()];
-    for column in table.columns.iter().filter(|column| window.holds(column)) {
+    for Shown { column, onto } in shown {
         for cell in &column.cells {
-            let range = usize::from(cell.range);
-            let from = column.ranges.starts[range].as_pair();
-            let before = column.ranges.starts.get(range + 1).map(Key::as_pair);
-            let targets = list.overlapping(from, before);
+            let targets = onto[usize::from(cell.range)].clone();
             #[allow(clippy::cast_precision_loss, reason = "at most 256")]
             let share = cell.counts.operations / targets.len() as f32;
-            for target in targets {
-                if bounds.contains(&target) {
-                    loads[target - bounds.start] += share;
-                }
+            for target in targets.filter(|target| bounds.contains(target)) {
+                loads[target - bounds.start] += share;
             }
         }
     }
@@ -207,24 +228,47 @@ fn row(table: &TableHeat, group: std::ops::Range<usize>, window: &Window) -> Hea
     }
 }
 
-/// Adds a stored column, which is in today's ranges, to those of the view. One that is longer than they are is shared out.
-fn draw(grid: &mut Grid, column: &Column, row_of: &[Option<usize>], columns: &[HeatColumn]) {
+/// Adds a stored column to those of the view. What is coarser than they are, in time or in keys, is shared out.
+fn draw(grid: &mut Grid, shown: &Shown<'_>, row_of: &[Option<usize>], columns: &[HeatColumn]) {
     let Some(first) = columns.first() else { return };
-    let step = grid.step;
+    let (step, column) = (grid.step, shown.column);
     let begin = (column.from - first.from).div_euclid(step);
     let end = (column.from + column.seconds - first.from + step - 1).div_euclid(step);
     let parts = usize::try_from(end - begin).unwrap_or(1).max(1);
-    #[allow(clippy::cast_precision_loss, reason = "few parts")]
-    let share = 1.0 / parts as f32;
-    for part in begin.max(0)..end.min(i64::try_from(columns.len()).unwrap_or(0)) {
-        let Ok(part) = usize::try_from(part) else { continue };
-        for cell in &column.cells {
-            let Some(row) = row_of[usize::from(cell.range)] else { continue };
-            let place = row * grid.columns + part;
-            grid.cells[place].add(&cell.counts, share);
-            grid.estimated[place] |= cell.estimated || parts > 1;
+    let visible = begin.max(0)..end.min(i64::try_from(columns.len()).unwrap_or(0));
+    for cell in &column.cells {
+        let targets = &shown.onto[usize::from(cell.range)];
+        #[allow(clippy::cast_precision_loss, reason = "few parts")]
+        let share = 1.0 / (parts * targets.len()) as f32;
+        // Parts of a range that are in one row are not told apart there.
+        for (row, ranges) in rows_of(targets.clone(), row_of) {
+            let is_estimated = cell.estimated || parts > 1 || ranges < targets.len();
+            #[allow(clippy::cast_precision_loss, reason = "at most 256")]
+            let share = share * ranges as f32;
+            for part in visible.clone() {
+                let Ok(part) = usize::try_from(part) else { continue };
+                let place = row * grid.columns + part;
+                if grid.has_latencies {
+                    grid.cells[place].add(&cell.counts, share);
+                } else {
+                    grid.cells[place].add_numbers(&cell.counts, share);
+                }
+                grid.estimated[place] |= is_estimated;
+            }
         }
     }
+}
+
+/// The rows that some ranges are in, each with how many of them.
+fn rows_of(ranges: std::ops::Range<usize>, row_of: &[Option<usize>]) -> Vec<(usize, usize)> {
+    let mut rows: Vec<(usize, usize)> = Vec::new();
+    for row in ranges.filter_map(|range| row_of[range]) {
+        match rows.last_mut() {
+            Some(last) if last.0 == row => last.1 += 1,
+            _ => rows.push((row, 1)),
+        }
+    }
+    rows
 }
 
 fn cells(grid: &Grid, metric: HeatMetric) -> Vec<HeatCell> {

@@ -43,6 +43,21 @@ pub struct Second {
     pub errors: u64,
 }
 
+/// All that was recorded.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Tables that were asked.
+    pub tables: u64,
+    /// Requests to them.
+    pub requests: u64,
+    /// Rows that reads have read.
+    pub rows_scanned: u64,
+    /// Rows that they returned.
+    pub rows_returned: u64,
+    /// Hours from the first to the last request, of the table with the longest.
+    pub hours: f64,
+}
+
 /// The rate of one table.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TableFigures {

@@ -21,7 +21,7 @@ use tavola_model::{DateTime, StorageService};
 use tavola_telemetry::{AccessRecord, RecordSink};
 
 use figures::Minute;
-pub use figures::{Figures, PlanMix, Second, TableFigures};
+pub use figures::{Figures, PlanMix, Second, Summary, TableFigures};
 pub(crate) use keys::Numbers;
 pub(crate) use partitions::{ACCOUNT_REQUESTS_PER_SECOND, AccountRate, PARTITION_ENTITIES_PER_SECOND, Peak};
 pub(crate) use shapes::{Compared, ShapeTraffic, plain_text, reservoir_place};
@@ -71,6 +71,23 @@ impl Traffic {
         figures.tables = kept.tables.values().map(|table| table.figures(now.unix_seconds())).collect();
         figures.tables.sort_by(|left, right| right.requests_per_second.total_cmp(&left.requests_per_second));
         figures
+    }
+
+    /// All that was recorded, in a few numbers.
+    pub fn summary(&self) -> Summary {
+        let kept = self.lock();
+        let mut summary = Summary { tables: kept.tables.len() as u64, ..Summary::default() };
+        for table in kept.tables.values() {
+            summary.requests += table.requests;
+            summary.hours = summary.hours.max(table.hours());
+            for (_, shape) in
+                table.shapes.iter().filter(|(text, shape)| shape.is_query || *text == "GetEntity")
+            {
+                summary.rows_scanned += shape.rows_scanned;
+                summary.rows_returned += shape.rows_returned;
+            }
+        }
+        summary
     }
 
     /// Writes the file of the settings, if they name one.

@@ -68,7 +68,6 @@ pub(crate) struct SampledQuery {
     /// The filter, empty for all entities.
     pub filter: String,
     pub top: Option<u32>,
-    pub select: Vec<String>,
     pub at: i64,
     pub rows_scanned: u64,
     pub rows_returned: u64,
@@ -196,7 +195,6 @@ fn sampled(record: &AccessRecord, query: &QueryTarget) -> SampledQuery {
     SampledQuery {
         filter: query.filter.as_ref().map(write_filter).unwrap_or_default(),
         top: query.top,
-        select: query.select.iter().take(32).map(|name| name.to_string()).collect(),
         at: record.received.unix_seconds(),
         rows_scanned: record.rows_scanned,
         rows_returned: record.rows_returned,
@@ -220,11 +218,20 @@ fn compared(filter: &tavola_model::Filter) -> Vec<Compared> {
         .map(|comparison| Compared {
             property: comparison.property.name().to_owned(),
             operator: comparison.operator.as_str().to_owned(),
-            value: shortened(&plain_text(comparison.literal())),
+            value: short_value(comparison.literal()),
             is_time: comparison.property == PropertyRef::Timestamp
                 || comparison.literal_type() == EdmType::DateTime,
         })
         .collect()
+}
+
+/// Bytes of a value that is remembered as an example.
+const VALUE_BYTES_MAX: usize = 128;
+
+fn short_value(value: EdmValue<'_>) -> String {
+    let mut text = plain_text(value);
+    cut(&mut text, VALUE_BYTES_MAX);
+    text
 }
 
 /// A value as it would stand in a key.

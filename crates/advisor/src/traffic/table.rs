@@ -1,5 +1,7 @@
 //! The traffic of one table.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 use tavola_model::{ErrorCode, PlanKind};
 use tavola_telemetry::{AccessRecord, Target};
@@ -13,6 +15,7 @@ use crate::shape::cut;
 
 /// Requests by key that are kept for a replay.
 const POINTS_MAX: usize = 128;
+const LATEST_MAX: usize = 64;
 /// Bytes of a key in any list; longer ones are cut.
 pub(crate) const KEY_BYTES_MAX: usize = 256;
 /// After so long all counts are halved, so that what is over fades.
@@ -39,6 +42,8 @@ pub(crate) struct TableTraffic {
     pub conflicts: Conflicts,
     pub points: Vec<PointSample>,
     points_seen: u64,
+    /// The last requests by key, the newest last: where the traffic is at one moment.
+    pub latest: VecDeque<PointSample>,
     #[serde(skip)]
     minute: TableMinute,
 }
@@ -74,6 +79,7 @@ impl TableTraffic {
             conflicts: Conflicts::default(),
             points: Vec::new(),
             points_seen: 0,
+            latest: VecDeque::new(),
             minute: TableMinute::default(),
         }
     }
@@ -139,6 +145,10 @@ impl TableTraffic {
 
     fn keep_point(&mut self, sample: PointSample) {
         self.points_seen += 1;
+        self.latest.push_back(sample.clone());
+        if self.latest.len() > LATEST_MAX {
+            self.latest.pop_front();
+        }
         if self.points.len() < POINTS_MAX {
             self.points.push(sample);
         } else if let Some(place) = reservoir_place(self.points_seen, POINTS_MAX) {

@@ -138,14 +138,12 @@ impl Default for Conflicts {
 impl Conflicts {
     pub fn observe(&mut self, record: &AccessRecord) {
         let times = u64::from(record.weight.max(1));
-        let name = match &record.target {
-            Target::Entity { partition, row, .. } => format!("{} / {}", short(partition), short(row)),
-            Target::Batch { partition, .. } => format!("{} / batch", short(partition)),
-            Target::Query(_) | Target::Whole => return,
-        };
+        if matches!(record.target, Target::Query(_) | Target::Whole) {
+            return;
+        }
         if is_conflict(record) {
             self.failed += times;
-            self.keys.add(name.as_str(), times);
+            self.keys.add(conflict_name(&record.target).as_str(), times);
         } else if (200..300).contains(&record.status)
             && matches!(
                 record.operation,
@@ -154,5 +152,13 @@ impl Conflicts {
         {
             self.succeeded += times;
         }
+    }
+}
+
+fn conflict_name(target: &Target) -> String {
+    match target {
+        Target::Entity { partition, row, .. } => format!("{} / {}", short(partition), short(row)),
+        Target::Batch { partition, .. } => format!("{} / batch", short(partition)),
+        Target::Query(_) | Target::Whole => String::new(),
     }
 }

@@ -93,6 +93,8 @@ pub struct Side {
     pub rows_returned: f64,
     /// The partition that the sampled requests by key meet most.
     pub hottest: Option<Partition>,
+    /// The same among the last requests alone: where they meet at one moment.
+    pub hottest_lately: Option<Partition>,
     /// The partition with the most entities.
     pub largest: Option<Partition>,
     /// Partitions.

@@ -11,7 +11,7 @@ use tavola_service::plan;
 
 use super::copy::{Copies, Templates, most};
 use super::translate::{on_copy, translate};
-use super::{ShapeChange, Side};
+use super::{Partition, ShapeChange, Side};
 use crate::facts::Reader;
 use crate::traffic::{PointSample, TableTraffic};
 
@@ -65,7 +65,9 @@ pub(super) async fn replay(
     replayed.shapes.sort_by(|left, right| reads_of(right).total_cmp(&reads_of(left)));
     copies.sizes_before.fill(&mut replayed.before);
     copies.sizes_after.fill(&mut replayed.after);
-    hottest(&mut replayed, copies, templates, recorded);
+    (replayed.before.hottest, replayed.after.hottest) = hottest(copies, templates, recorded.points.iter());
+    (replayed.before.hottest_lately, replayed.after.hottest_lately) =
+        hottest(copies, templates, recorded.latest.iter());
     Ok(replayed)
 }
 
@@ -95,13 +97,15 @@ impl Replayed {
             let translated = translate(filter.as_ref(), templates);
             // A query that an index does not help is asked of the table as before.
             let is_helped = plan(translated.as_ref()).kind < plan(filter.as_ref()).kind;
-            let ran_after = if templates.is_index && !is_helped {
+            change.example_after = shown(translated.as_ref());
+            let mut ran_after = ran_before;
+            if !templates.is_index || is_helped {
+                ran_after = run(&copies.after(), copies, translated, *top).await?;
+            }
+            if templates.is_index && ran_after.scanned >= ran_before.scanned {
                 change.example_after = shown(filter.as_ref());
-                ran_before
-            } else {
-                change.example_after = shown(translated.as_ref());
-                run(&copies.after(), copies, translated, *top).await?
-            };
+                ran_after = ran_before;
+            }
             change.example_before = shown(filter.as_ref());
             change.is_same_result &= ran_before.returned == ran_after.returned;
             rows += ran_before.scanned + ran_after.scanned;
@@ -176,9 +180,13 @@ fn shown(filter: Option<&Filter>) -> String {
 }
 
 /// The busiest partition of the sampled requests by key. An index is written to with every write.
-fn hottest(replayed: &mut Replayed, copies: &Copies, templates: &Templates, recorded: &TableTraffic) {
+fn hottest<'a>(
+    copies: &Copies,
+    templates: &Templates,
+    points: impl Iterator<Item = &'a PointSample>,
+) -> (Option<Partition>, Option<Partition>) {
     let (mut before, mut after) = (HashMap::<String, u64>::new(), HashMap::<String, u64>::new());
-    for point in &recorded.points {
+    for point in points {
         *before.entry(point.partition.clone()).or_default() += 1;
         let moved = copies.moved.get(&(point.partition.clone(), point.row.clone()));
         match moved {
@@ -194,8 +202,7 @@ fn hottest(replayed: &mut Replayed, copies: &Copies, templates: &Templates, reco
             None => {}
         }
     }
-    replayed.before.hottest = most(&before);
-    replayed.after.hottest = most(&after);
+    (most(&before), most(&after))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts to compare")]
