@@ -6,6 +6,7 @@
 mod bench;
 mod cassandra;
 mod cluster;
+mod console;
 mod corpus;
 mod crash;
 mod deny;
@@ -94,6 +95,12 @@ enum Chore {
         #[arg(long)]
         quick: bool,
     },
+    /// The pages of the console: built again, compared, and used in a headless browser
+    Console {
+        /// Take the screenshots of docs/console instead
+        #[arg(long)]
+        shots: bool,
+    },
     /// Start, stop and disturb a Cassandra on 127.0.0.1 to 127.0.0.3
     Cassandra {
         #[command(subcommand)]
@@ -136,6 +143,8 @@ fn main() -> ExitCode {
         Chore::Rclone => vec![rclone::COPIES],
         Chore::Differential { arguments } => return differential::with(&arguments),
         Chore::Bench { quick } => return bench::compare(quick),
+        Chore::Console { shots: true } => return console::shots(),
+        Chore::Console { shots: false } => vec![console::BUILD, console::BROWSER],
         Chore::Cassandra { command } => return cassandra::run_command(&command),
         Chore::Cluster => vec![cluster::CONFORMANCE, cluster::REFUSALS],
         Chore::ClusterFaults => vec![cluster::FAULTS],
@@ -170,6 +179,8 @@ fn all_steps() -> Vec<Step> {
         frameworks::PYTHON,
         frameworks::JAVASCRIPT,
         frameworks::RUST,
+        console::BUILD,
+        console::BROWSER,
         differential::BOUNDED,
         crash::KILLS,
         crash::QUEUE_KILLS,
@@ -200,6 +211,7 @@ mod tests {
             "sdk --engine cql go",
             "differential --seed 7 --sequences 2000",
             "rclone",
+            "console --shots",
             "bench --quick",
             "cassandra up --nodes 3",
             "cassandra kill 2",

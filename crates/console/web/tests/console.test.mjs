@@ -345,10 +345,17 @@ describe('live, heat map and advisor', () => {
     await until(async () => (await summary()) === whole, 'no way back');
   });
 
-  test('the advisor answers', async () => {
+  test('the advisor names a scan, its request and its pattern', async () => {
+    for (let round = 0; round < 60; round++) await client.query('People', `Name eq 'Name ${round}'`);
     await visit('advisor');
-    await page.locator('.sumline').waitFor();
+    const card = page.locator('.card', { hasText: 'table scan' }).first();
+    await card.waitFor();
+    const text = await card.innerText();
+    assert.match(text, /People/);
+    assert.match(text, /Name eq/);
     await checkAccess('advisor');
+    await card.getByRole('link', { name: 'Open heat map' }).click();
+    await page.getByRole('heading', { name: /Heat map/, level: 1 }).waitFor();
   });
 });
 

@@ -81,6 +81,7 @@ export function launch() {
 export async function openPage(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, acceptDownloads: true, permissions: ['clipboard-read', 'clipboard-write'], ...options });
   const page = await context.newPage();
+  if (process.env.TAVOLA_CONSOLE_DIST) for (const [name, type] of [['app.js', 'text/javascript'], ['app.css', 'text/css']]) await page.route(`**/${name}`, (route) => route.fulfill({ path: join(process.env.TAVOLA_CONSOLE_DIST, name), contentType: type }));
   page.setDefaultTimeout(WAIT_MS);
   page.problems = [];
   page.on('pageerror', (error) => page.problems.push(`error: ${error.message}`));

@@ -10,7 +10,7 @@ use tavola_model::{
     MessageId, MessageRef, Metadata, Outcome, PeekMessages, PopReceipt, PutMessage, QueueCommand, QueueName,
     QueueOutcome, QueuePage, QueueWas, UpdateMessage,
 };
-use tavola_service::{Service, ServiceSettings};
+use tavola_service::{InspectedMessage, Service, ServiceSettings};
 use tavola_system::SystemRandom;
 
 pub struct HeldClock(AtomicU64);
@@ -99,6 +99,13 @@ impl Bench {
             Ok(QueueOutcome::MessagesPeeked(messages)) => messages,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// What the owner of the account sees.
+    pub fn inspect(&self, count_max: usize) -> Vec<InspectedMessage> {
+        let account = AccountName::parse("devstoreaccount1").unwrap();
+        let found = self.service.inspect_queue(&account, &queue("orders"), count_max);
+        self.runtime.block_on(found).unwrap()
     }
 
     pub fn update(

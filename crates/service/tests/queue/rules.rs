@@ -226,3 +226,40 @@ fn a_start_drops_no_space_of_a_queue() {
     bench.restart();
     assert_eq!(texts(&bench.peek(1)), "kept");
 }
+
+#[test]
+fn an_owner_sees_hidden_messages_too_and_looking_changes_nothing() {
+    let bench = Bench::new();
+    bench.put("got", 0, None);
+    bench.put("seen", 0, None);
+    bench.put("later", 50, None);
+    bench.put("short", 0, Some(5));
+    bench.get(1, 30);
+    bench.clock.pass_ms(10_000);
+    let looked = || {
+        let found = bench.inspect(10);
+        let line = |found: &tavola_service::InspectedMessage| {
+            let hidden = found.visible.ticks() > tavola_model::Clock::now(&*bench.clock).ticks();
+            format!(
+                "{} {} {}",
+                found.message.text,
+                found.message.dequeue_count,
+                if hidden { "hidden" } else { "visible" }
+            )
+        };
+        found.iter().map(line).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(looked(), "seen 0 visible, got 1 hidden, later 0 hidden");
+    assert_eq!(looked(), "seen 0 visible, got 1 hidden, later 0 hidden");
+    assert_eq!(bench.inspect(1).len(), 1);
+    // The receipts hold: a hidden message can be let go, and one that nobody has got can be deleted.
+    let found = bench.inspect(10);
+    let hold = |text: &str| {
+        let one = found.iter().find(|one| one.message.text == text).unwrap();
+        (one.message.id, one.hold.receipt)
+    };
+    let ((got, got_receipt), (later, later_receipt)) = (hold("got"), hold("later"));
+    bench.update(got, got_receipt, 0, None).unwrap();
+    bench.delete(later, later_receipt).unwrap();
+    assert_eq!(looked(), "seen 0 visible, got 1 visible");
+}

@@ -65,7 +65,7 @@ export function LivePage() {
       <section class="panel">
         <div class="row xs faint ratehead"><span>Requests per second by plan kind, last 2 min</span><span class="grow" /><span>peak {whole(Math.max(0, ...seconds.map((second) => second.slice(1).reduce((sum, count) => sum + count, 0))))}</span></div>
         <Rate seconds={seconds} />
-        <div class="scroll-x lvbox" tabIndex={0} role="region" aria-label="Requests"><table class="lv">
+        <div class="scroll-x lvbox" tabIndex={0} role="region" aria-label="Requests"><table class="lv" role="treegrid" aria-label="Requests">
           <thead><tr><th>Time</th><th class="c-s">Operation</th><th>Request</th><th>Plan</th><th class="num c-s">Read → sent</th><th class="num">Status</th><th>Latency</th></tr></thead>
           <tbody>{shown.map((item) => <Request key={item.n} item={item} isOpen={open === item.n} onToggle={() => { if (open === item.n) setOpen(-1); else { setOpen(item.n); pauseTail(true); } }} />)}</tbody>
         </table></div>
