@@ -10,6 +10,7 @@
 
 mod azurite;
 mod server;
+mod target;
 
 #[cfg(feature = "client")]
 mod client;
@@ -27,3 +28,4 @@ pub use client::{Connection, Request, Response};
 #[cfg(feature = "client")]
 pub use queue::{GotMessage, QueueConnection};
 pub use server::{DataFolder, ServerOptions, StartError, TestServer, server_binary, workspace_root};
+pub use target::{ClientTarget, EmulatorRun, run_on_emulator};

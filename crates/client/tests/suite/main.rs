@@ -4,6 +4,8 @@
 
 mod crowd;
 mod derived;
+#[path = "../patterns/emulator.rs"]
+mod emulator;
 mod indexes;
 mod lost_answers;
 mod reading;
