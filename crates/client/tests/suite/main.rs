@@ -9,4 +9,6 @@ mod emulator;
 mod indexes;
 mod lost_answers;
 mod reading;
+mod spans;
 mod support;
+mod token;
