@@ -17,6 +17,7 @@ use crate::entities::{pack, stamped};
 use crate::entity::Writable;
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
+use crate::query::Query;
 use crate::scope::In;
 use crate::table::TableClient;
 use crate::write::{Change, Condition, Write};
@@ -170,8 +171,17 @@ impl TableClient {
     /// # }
     /// ```
     pub async fn bulk_delete(&self, place: In, options: Option<BulkOptions>) -> Result<BulkReport> {
+        self.bulk_delete_found(self.query::<DynamicEntity>(place), options).await
+    }
+
+    /// Removes every entity that a query finds.
+    pub(crate) async fn bulk_delete_found(
+        &self,
+        query: Query<DynamicEntity>,
+        options: Option<BulkOptions>,
+    ) -> Result<BulkReport> {
         let options = options.unwrap_or_default();
-        let keys = self.query::<DynamicEntity>(place).select_names(["PartitionKey", "RowKey"]);
+        let keys = query.select_names(["PartitionKey", "RowKey"]);
         let mut keys = pin!(keys.stream());
         let mut run = Run::new(self, &options);
         let mut index = 0;

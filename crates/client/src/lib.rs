@@ -38,6 +38,13 @@
 //! ```
 //!
 //! Requests need a tokio runtime.
+//!
+//! # Features
+//!
+//! None is on by default: HTTP to our server and to the emulator needs none, and the first build stays at 60 crates.
+//!
+//! - `tls`: HTTPS, as Azure needs it.
+//! - `encryption`: properties encrypted by the client (`encrypt`).
 
 extern crate self as tavola_client;
 

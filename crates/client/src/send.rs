@@ -17,6 +17,7 @@ use tracing::Instrument;
 use crate::account::{Account, Signer, now};
 use crate::error::{Error, Result};
 use crate::retry::random;
+use crate::table::has_code;
 use crate::transport::TransportError;
 
 static X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
@@ -87,8 +88,9 @@ enum Try<T> {
 }
 
 impl Account {
-    /// Sends until an answer settles it, the deadline has passed, or the tries or the budget are used up. One span a call;
-    /// an answer that was to be expected, like that there is no such entity, is no error in it.
+    /// Sends until an answer settles it, the deadline has passed, or the tries or the budget are used up. One span a call,
+    /// with the field `error` where it failed; an answer that was to be expected, like that there is no such entity, is no
+    /// error in it.
     pub(crate) async fn call<T>(
         &self,
         call: &Call<'_>,
@@ -97,9 +99,20 @@ impl Account {
         let span = tracing::debug_span!(
             "storage_request",
             service = call.service.as_str(),
-            operation = call.operation
+            operation = call.operation,
+            error = tracing::field::Empty
         );
-        self.call_within(call, read).instrument(span).await
+        let tried = self.call_within(call, read).instrument(span.clone()).await;
+        match &tried.told {
+            Told::Refused(refusal) if !is_expected(refusal) => {
+                span.record("error", tracing::field::display(refusal));
+            }
+            Told::GaveUp(error) => {
+                span.record("error", tracing::field::display(error));
+            }
+            Told::Done(_) | Told::Refused(_) => {}
+        }
+        tried
     }
 
     async fn call_within<T>(
@@ -232,6 +245,14 @@ impl Account {
 
 fn lost<T>(cause: Error) -> Try<T> {
     Try::Again { lost: true, after: None, cause }
+}
+
+/// Whether a refusal is an answer that callers ask for: it is there already, it is not there, it was changed. A table, a
+/// queue or a container that is missing is none of these.
+fn is_expected(refusal: &Refusal) -> bool {
+    let told = [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED];
+    let missing = ["TableNotFound", "QueueNotFound", "ContainerNotFound"];
+    told.contains(&refusal.status) && !missing.iter().any(|code| has_code(refusal, code))
 }
 
 /// Whether the same request may be answered otherwise a moment later. A redirect or an unknown method stays what it is.

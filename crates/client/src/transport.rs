@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use http_body_util::{BodyExt, Full, Limited};
+#[cfg(feature = "tls")]
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -20,6 +21,8 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const IDLE_CONNECTIONS_MAX: usize = 64;
 /// How long an unused connection is kept. Shorter than the server's own bound, so that it is not found closed.
 const IDLE: Duration = Duration::from_secs(50);
+/// What a build without TLS says of HTTPS.
+const NO_TLS: &str = "HTTPS needs the feature `tls` of tavola-client";
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Did the request leave?
@@ -73,7 +76,14 @@ impl<T: Transport + ?Sized> Transport for std::sync::Arc<T> {
     }
 }
 
-/// HTTP/1.1 by hyper with a pool of connections; TLS by rustls with the public roots.
+/// Opens connections.
+#[cfg(feature = "tls")]
+type Connector = HttpsConnector<HttpConnector>;
+/// Opens connections.
+#[cfg(not(feature = "tls"))]
+type Connector = HttpConnector;
+
+/// HTTP/1.1 by hyper with a pool of connections; with the feature `tls` also over TLS, by rustls with the public roots.
 ///
 /// ```
 /// let transport = tavola_client::HyperTransport::new();
@@ -81,7 +91,7 @@ impl<T: Transport + ?Sized> Transport for std::sync::Arc<T> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct HyperTransport {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
 }
 
 impl HyperTransport {
@@ -89,16 +99,8 @@ impl HyperTransport {
     pub fn new() -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        connector.enforce_http(false);
         connector.set_connect_timeout(Some(CONNECT));
-        // A program that also brings another provider has no default one.
-        let provider = rustls::crypto::ring::default_provider();
-        let connector = HttpsConnectorBuilder::new()
-            .with_provider_and_webpki_roots(provider)
-            .expect("ring has the protocol versions that are asked for")
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
+        let connector = secured(connector);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
@@ -106,6 +108,24 @@ impl HyperTransport {
             .build(connector);
         Self { client }
     }
+}
+
+#[cfg(feature = "tls")]
+fn secured(mut connector: HttpConnector) -> Connector {
+    connector.enforce_http(false);
+    // A program that also brings another provider has no default one.
+    let provider = rustls::crypto::ring::default_provider();
+    HttpsConnectorBuilder::new()
+        .with_provider_and_webpki_roots(provider)
+        .expect("ring has the protocol versions that are asked for")
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(connector)
+}
+
+#[cfg(not(feature = "tls"))]
+fn secured(connector: HttpConnector) -> Connector {
+    connector
 }
 
 impl Default for HyperTransport {
@@ -120,6 +140,9 @@ impl Transport for HyperTransport {
         request: http::Request<Bytes>,
     ) -> BoxFuture<'_, Result<http::Response<Bytes>, TransportError>> {
         Box::pin(async move {
+            if cfg!(not(feature = "tls")) && request.uri().scheme() == Some(&http::uri::Scheme::HTTPS) {
+                return Err(TransportError::NotSent(NO_TLS.to_owned()));
+            }
             let response = self.client.request(request.map(Full::new)).await.map_err(|error| {
                 let text = chain(&error);
                 if error.is_connect() {

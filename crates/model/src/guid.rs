@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use uuid::Uuid;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// Bytes before which a dash stands.
+const DASHED: [usize; 4] = [4, 6, 8, 10];
 
 /// The sixteen bytes of a guid, in the order of its text, which is also the order in which they compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,18 +13,42 @@ pub struct Guid(pub [u8; 16]);
 impl Guid {
     /// Reads `c9da6455-213d-42c9-9a79-3e9149a57833`, in either case, with dashes at their places or with none.
     pub fn parse(text: &str) -> Option<Self> {
-        // The crate reads other forms too, in braces or as a URN, which are longer.
-        if text.len() != 36 && text.len() != 32 {
-            return None;
+        let dashes = match text.len() {
+            36 => true,
+            32 => false,
+            _ => return None,
+        };
+        let (mut bytes, mut rest) = ([0; 16], text.as_bytes());
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            if dashes && DASHED.contains(&index) {
+                rest = rest.strip_prefix(b"-")?;
+            }
+            let (&[high, low], after) = rest.split_first_chunk()?;
+            *byte = digit(high)? << 4 | digit(low)?;
+            rest = after;
         }
-        Uuid::try_parse(text).ok().map(|uuid| Self(uuid.into_bytes()))
+        Some(Self(bytes))
     }
 
     /// The 36 characters of its text.
     pub fn to_ascii(self) -> [u8; 36] {
-        let mut text = [0; 36];
-        Uuid::from_bytes(self.0).as_hyphenated().encode_lower(&mut text);
+        let (mut text, mut place) = ([b'-'; 36], 0);
+        for (index, byte) in self.0.into_iter().enumerate() {
+            place += usize::from(DASHED.contains(&index));
+            text[place] = DIGITS[usize::from(byte >> 4)];
+            text[place + 1] = DIGITS[usize::from(byte & 15)];
+            place += 2;
+        }
         text
+    }
+}
+
+fn digit(character: u8) -> Option<u8> {
+    match character {
+        b'0'..=b'9' => Some(character - b'0'),
+        b'a'..=b'f' => Some(character - b'a' + 10),
+        b'A'..=b'F' => Some(character - b'A' + 10),
+        _ => None,
     }
 }
 
@@ -41,6 +67,26 @@ mod tests {
         let guid = Guid::parse("C9DA6455-213d-42C9-9a79-3e9149a57833").unwrap();
         assert_eq!(guid.to_string(), "c9da6455-213d-42c9-9a79-3e9149a57833");
         assert_eq!(Guid::parse("c9da6455213d42c99a793e9149a57833"), Some(guid));
+    }
+
+    #[test]
+    fn texts_are_those_of_the_uuid_crate() {
+        let mut chance = 1u64;
+        let mut next = || {
+            chance = chance.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            u8::try_from(chance >> 56).unwrap()
+        };
+        for _ in 0..50_000 {
+            let bytes: [u8; 16] = std::array::from_fn(|_| next());
+            let text = uuid::Uuid::from_bytes(bytes).as_hyphenated().to_string();
+            assert_eq!(Guid(bytes).to_string(), text);
+            // A character in its place may spoil it.
+            let mut spoiled = text.into_bytes();
+            spoiled[usize::from(next()) % 36] = b"0aF-g:{/@G`"[usize::from(next()) % 11];
+            let spoiled = String::from_utf8(spoiled).unwrap();
+            let expected = uuid::Uuid::try_parse(&spoiled).ok().map(|uuid| Guid(uuid.into_bytes()));
+            assert_eq!(Guid::parse(&spoiled), expected, "{spoiled}");
+        }
     }
 
     #[test]

@@ -19,20 +19,20 @@ const POLL: Duration = Duration::from_millis(20);
 /// One of its services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AzuriteService {
+    /// Blobs.
+    Blob,
     /// Tables.
     Table,
     /// Queues.
     Queue,
-    /// Blobs.
-    Blob,
 }
 
 impl AzuriteService {
     fn word(self) -> &'static str {
         match self {
+            Self::Blob => "blob",
             Self::Table => "table",
             Self::Queue => "queue",
-            Self::Blob => "blob",
         }
     }
 }
@@ -48,15 +48,32 @@ pub struct Azurite {
 impl Azurite {
     /// Installs it if need be, starts it and waits until it listens.
     pub fn start(service: AzuriteService) -> io::Result<Self> {
+        Self::spawn(service, None)
+    }
+
+    /// The same, with accounts of its own: `name:key;name:key`.
+    pub fn start_with_accounts(service: AzuriteService, accounts: &str) -> io::Result<Self> {
+        Self::spawn(service, Some(accounts))
+    }
+
+    fn spawn(service: AzuriteService, accounts: Option<&str>) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("tavola-azurite-").tempdir()?;
         let port = free_port()?;
         let mut command = azurite_command(service, port)?;
         command.arg("--inMemoryPersistence").current_dir(folder.path());
+        if let Some(accounts) = accounts {
+            command.env("AZURITE_ACCOUNTS", accounts);
+        }
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let endpoint = format!("http://127.0.0.1:{port}/devstoreaccount1");
         let mut azurite = Self { child, endpoint, _folder: folder };
         azurite.wait_until_ready(port)?;
         Ok(azurite)
+    }
+
+    /// Its URL, without an account.
+    pub fn root(&self) -> &str {
+        self.endpoint.trim_end_matches("/devstoreaccount1")
     }
 
     /// Its URL, ending in the account.

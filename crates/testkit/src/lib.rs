@@ -10,6 +10,7 @@
 
 mod azurite;
 mod server;
+mod target;
 
 #[cfg(feature = "client")]
 pub mod blob_crash;
@@ -31,3 +32,4 @@ pub use queue::{GotMessage, QueueConnection};
 pub use server::{
     DataFolder, ServerOptions, StartError, TestServer, server_binary, store_arguments, workspace_root,
 };
+pub use target::{ClientTarget, EmulatorRun, run_on_emulator};

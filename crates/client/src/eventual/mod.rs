@@ -270,7 +270,8 @@ impl EventualTransaction for MoveEntity {
 
 impl TableClient {
     /// Inserts an entity once for an attempt, however often it is called: a marker with the attempt's id is written in
-    /// the same transaction. Gives whether it was inserted now. One request.
+    /// the same transaction. Gives whether it was inserted now. One request. Markers stay until
+    /// [`remove_once_markers`](Self::remove_once_markers).
     ///
     /// ```no_run
     /// # async fn example(table: tavola_client::TableClient, attempt: tavola_client::eventual::Attempt<'_>) -> tavola_client::Result<()> {
@@ -281,7 +282,7 @@ impl TableClient {
     /// ```
     pub async fn insert_once<E: Writable>(&self, entity: &E, attempt: &Attempt<'_>) -> Result<bool> {
         let key = entity.key()?;
-        let marker = crate::DynamicEntity::new((key.partition.clone(), format!("~once_{}", attempt.id())));
+        let marker = crate::DynamicEntity::new((key.partition.clone(), format!("{MARKER}{}", attempt.id())));
         attempt.still_mine()?;
         let both = self.transaction(key.partition).insert(&marker)?.insert(entity)?;
         match both.commit().await {
@@ -290,7 +291,40 @@ impl TableClient {
             Err(error) => Err(error),
         }
     }
+
+    /// Removes the markers of [`insert_once`](Self::insert_once) that are older than `age`, in a place of the table. An
+    /// attempt that runs again after its marker is gone would insert again: `age` is longer than a message can live,
+    /// which is a week unless it was put with another life. Requests: a scan of the place, and one for each hundred
+    /// markers of a partition. Can be called again after a crash.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use std::time::Duration;
+    /// use tavola_client::In;
+    /// let eight_days = Duration::from_secs(8 * 24 * 3600);
+    /// let removed = table.remove_once_markers(In::whole_table(), eight_days, None).await?;
+    /// println!("{} markers", removed.written);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn remove_once_markers(
+        &self,
+        place: crate::In,
+        age: Duration,
+        options: Option<crate::BulkOptions>,
+    ) -> Result<crate::BulkReport> {
+        let ticks = u64::try_from(age.as_nanos() / 100).unwrap_or(u64::MAX);
+        let oldest = crate::account::now().ticks().saturating_sub(ticks);
+        let before = crate::DateTime::from_ticks(oldest).unwrap_or(crate::DateTime::MIN);
+        let old = crate::filter!("RowKey ge {MARKER} and RowKey lt {MARKER_END} and Timestamp lt {before}");
+        self.bulk_delete_found(self.query::<crate::DynamicEntity>(place).filter_by(old), options).await
+    }
 }
+
+/// What the rows of markers begin with.
+const MARKER: &str = "~once_";
+/// The first row after them.
+const MARKER_END: &str = "~once`";
 
 /// Whether an entity type can be read and written whole, as moves and copies need it.
 pub(crate) fn reads_whole<E: Entity + Readable>() -> Result<()> {

@@ -16,7 +16,7 @@ use crate::entity::Stored;
 use crate::error::{Error, Result};
 use crate::index::plan::Plan;
 use crate::index::table::{EntityWrite, IndexedTable, entity_properties};
-use crate::index::{Definition, Indexed};
+use crate::index::{Definition, INDEX, Indexed};
 use crate::key::EntityKey;
 use crate::queue::Lease;
 use crate::raw::RawEntity;
@@ -134,7 +134,8 @@ impl<E: Indexed> IndexedTable<E> {
         for one in &reservations.moves {
             let Some(key) = &one.new else { continue };
             let definition = self.definition(&one.index)?;
-            let insert = Write::new(key.checked()?, Change::Insert(reservation(owner, reservations.guid())?));
+            let entry = reservation(owner, reservations.guid(), definition.name)?;
+            let insert = Write::new(key.checked()?, Change::Insert(entry));
             match self.table_of(definition).apply(insert, Some(&self.rules.within(lease)?)).await {
                 Err(Error::Taken { .. }) => return Err(Error::Taken { index: Some(definition.name) }),
                 told => told.map(|_| ())?,
@@ -315,6 +316,34 @@ impl<E: Indexed> IndexedTable<E> {
         self.reserve_and_stamp(stored, &owner, reservations).await
     }
 
+    /// Gives back the reservations of an attempt that nobody finishes, as its own intent would: the entity is fenced
+    /// first, so an attempt that was only slow fails.
+    pub(super) async fn release_attempt(
+        &self,
+        owner: &EntityKey,
+        attempt: Guid,
+        reserved: Vec<(&'static Definition<E>, EntityKey)>,
+    ) -> Result<()> {
+        let row = self.table.fetch(&owner.checked()?).await?;
+        let moves = reserved.into_iter().map(|(definition, key)| Move {
+            index: definition.name.to_owned(),
+            old: None,
+            new: Some(key),
+        });
+        let reservations = Reservations {
+            attempt: attempt.to_string(),
+            etag: row.map(|row| row.etag),
+            moves: moves.collect(),
+        };
+        let mut intent = crate::index::table::IndexIntent {
+            owner: owner.clone(),
+            targets: Default::default(),
+            unique: Some(reservations),
+        };
+        let lease = self.put_intent(&intent).await?;
+        self.finish(&mut intent, &lease, None).await
+    }
+
     async fn reserve_and_stamp(
         &self,
         stored: &Stored<E>,
@@ -355,8 +384,9 @@ impl<E: Indexed> IndexedTable<E> {
     }
 }
 
-fn reservation(owner: &EntityKey, attempt: Guid) -> Result<Properties> {
+fn reservation(owner: &EntityKey, attempt: Guid, index: &str) -> Result<Properties> {
     let mut builder = PropertiesBuilder::new();
+    builder.push(INDEX, EdmRef::String(index))?;
     builder.push(ATTEMPT, EdmRef::Guid(attempt))?;
     builder.push(OWNER_PARTITION, EdmRef::String(&owner.partition))?;
     builder.push(OWNER_ROW, EdmRef::String(&owner.row))?;

@@ -4,6 +4,7 @@ use std::pin::pin;
 
 use futures_util::stream::{StreamExt, TryStreamExt};
 
+use crate::account::now;
 use crate::bulk::{Progress, ProgressCallback};
 use crate::dynamic::DynamicEntity;
 use crate::edm::EdmRef;
@@ -26,7 +27,8 @@ const RANGES: usize = 4;
 pub enum Mend {
     /// Tells it.
     Tell,
-    /// Tells it, and makes it right by the same engine that every write uses.
+    /// Tells it, and makes it right by the same engine that every write uses. Reservations and pending entities of a
+    /// write that nobody finishes go too, once they are older than the lease of an intent.
     Repair,
 }
 
@@ -150,12 +152,11 @@ impl<E: Indexed> IndexedTable<E> {
                 None => Ok(Report::default()),
             };
         }
-        if entity.get(crate::write::PENDING).is_some() {
+        if let Some(EdmRef::Guid(attempt)) = entity.original().get(crate::write::PENDING) {
+            if mend == Mend::Repair && self.is_abandoned(&entity)? {
+                self.release_attempt(entity.stored_key(), attempt, self.reserved_by(&entity)).await?;
+            }
             return Ok(Report { pending: 1, ..Report::default() });
-        }
-        if entity.get("_OwnerRow").is_some() {
-            // A reservation in a partition of the table itself.
-            return self.look_at_reservation(&entity, mend).await;
         }
         let Some(stored) = self.primary(&entity)? else { return Ok(Report::default()) };
         let mut report = Report { entities: 1, ..Report::default() };
@@ -246,7 +247,7 @@ impl<E: Indexed> IndexedTable<E> {
         mend: Mend,
     ) -> Result<Report> {
         if definition.reserves() {
-            return self.look_at_reservation(entry, mend).await;
+            return self.look_at_reservation(entry, definition, mend).await;
         }
         let source = entry.original().with_parts(KeyParts::AsProperties);
         let key = entry.stored_key();
@@ -276,7 +277,12 @@ impl<E: Indexed> IndexedTable<E> {
         Ok(Report { orphans: 1, ..Report::default() })
     }
 
-    async fn look_at_reservation(&self, entry: &Stored<DynamicEntity>, mend: Mend) -> Result<Report> {
+    async fn look_at_reservation(
+        &self,
+        entry: &Stored<DynamicEntity>,
+        definition: &'static Definition<E>,
+        mend: Mend,
+    ) -> Result<Report> {
         let text = |name| entry.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
         let owner = EntityKey { partition: text("_OwnerPartition"), row: text("_OwnerRow") };
         let attempt = match entry.original().get("_Attempt") {
@@ -284,18 +290,32 @@ impl<E: Indexed> IndexedTable<E> {
             _ => None,
         };
         let found = self.table.get::<E>(&owner, None).await?;
-        let holds = |stored: &Stored<E>| {
-            E::INDEXES.iter().any(|definition| {
-                definition.reserves()
-                    && attempt.is_some()
-                    && Self::held_attempt(stored, definition) == attempt
-            })
-        };
+        let holds =
+            |stored: &Stored<E>| attempt.is_some() && Self::held_attempt(stored, definition) == attempt;
         if found.as_ref().is_some_and(holds) {
             return Ok(Report::default());
         }
-        // A reservation without an owner may be that of a write on its way: its intent gives it back, nobody else.
-        let _ = mend;
+        if let (Mend::Repair, Some(attempt)) = (mend, attempt)
+            && self.is_abandoned(entry)?
+        {
+            self.release_attempt(&owner, attempt, vec![(definition, entry.stored_key().clone())]).await?;
+        }
         Ok(Report { orphans: 1, ..Report::default() })
+    }
+
+    /// Whether a reservation or a pending entity is so old that its own writer has given up: what is younger may be that
+    /// of a write on its way, whose intent settles it.
+    fn is_abandoned(&self, entry: &Stored<DynamicEntity>) -> Result<bool> {
+        let lease = u64::try_from(self.intents()?.lease().as_nanos() / 100).unwrap_or(u64::MAX);
+        let written = entry.timestamp.map_or(u64::MAX, |timestamp| timestamp.ticks());
+        Ok(written.saturating_add(lease) < now().ticks())
+    }
+
+    /// Where a pending entity may have reserved its values.
+    fn reserved_by(&self, pending: &Stored<DynamicEntity>) -> Vec<(&'static Definition<E>, EntityKey)> {
+        let Ok(value) = E::read(&pending.original()) else { return Vec::new() };
+        let reserving = E::INDEXES.iter().filter(|definition| definition.reserves());
+        let keys = reserving.filter_map(|definition| Some((definition, (definition.key)(&value).ok()??)));
+        keys.collect()
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 mod blobs;
+mod emulator;
 mod encryption;
 mod page;
 mod period;
@@ -15,11 +16,11 @@ use std::sync::Arc;
 
 use tavola_client::testing::FaultTransport;
 use tavola_client::{Account, HyperTransport, TableClient};
-use tavola_testkit::TestServer;
+use tavola_testkit::ClientTarget;
 
 /// A server, and an account whose requests are counted.
 pub struct Counted {
-    _server: TestServer,
+    _target: ClientTarget,
     /// The account.
     pub account: Account,
     transport: Arc<FaultTransport<HyperTransport>>,
@@ -28,12 +29,12 @@ pub struct Counted {
 impl Counted {
     /// Starts it.
     pub fn start() -> Self {
-        let server = TestServer::start().unwrap();
+        let target = ClientTarget::start().unwrap();
         let transport = Arc::new(FaultTransport::new(HyperTransport::new()));
-        let account = Account::from_connection_string(&server.connection_string())
+        let account = Account::from_connection_string(&target.connection_string())
             .unwrap()
             .with_transport(transport.clone());
-        Self { _server: server, account, transport }
+        Self { _target: target, account, transport }
     }
 
     /// A table, made.

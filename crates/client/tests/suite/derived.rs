@@ -371,6 +371,11 @@ async fn what_fails_comes_back_and_what_fails_too_often_is_put_aside() {
     let lines: Vec<_> =
         lines.map(|line| (line.key.row.as_str(), line.get("Delivery").unwrap().as_i64())).collect();
     assert_eq!(lines, [("never", Some(1)), ("recovers", Some(1))], "written once, by the first delivery");
+    let hour = Duration::from_secs(3600);
+    assert_eq!(table.remove_once_markers(In::whole_table(), hour, None).await.unwrap().written, 0);
+    let removed = table.remove_once_markers(In::whole_table(), Duration::ZERO, None).await.unwrap();
+    assert_eq!(removed.written, 2, "a marker for each attempt");
+    assert_eq!(table.query::<DynamicEntity>(In::whole_table()).collect().await.unwrap().len(), 2);
     // The unknown kind was left alone.
     assert_eq!(intents.queue().message_count().await.unwrap(), 1);
 }

@@ -209,6 +209,42 @@ async fn an_index_of_old_data_is_built() {
     assert!(table.verify(Mend::Tell, None).await.unwrap().is_clean());
 }
 
+/// What a write left whose intent is lost is told, and removed on request once nobody can be at it any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn orphaned_reservations_and_pending_entities_go_on_request() {
+    let bench = Bench::start();
+    let (plain, table) = (employees(&bench.plain, "intents"), employees(&bench.faulty, "intents"));
+    plain.create().await.unwrap();
+    bench.plain.queue("intents").create().await.unwrap();
+    for owner_is_left in [true, false] {
+        // Intent, pending, reservation; and then the process is gone, and its intent too.
+        let killed = bench.faults.kill_at(4, table.insert(&don("Sales"), Settle::Wait)).await;
+        assert!(killed.is_none());
+        bench.plain.queue("intents").clear().await.unwrap();
+        if !owner_is_left {
+            bench.plain.table("Employees").delete_if_there(("Sales", "empid_000212"), None).await.unwrap();
+        }
+        let taken =
+            plain.insert(&Employee { department: "Legal".into(), ..don("Sales") }, Settle::Wait).await;
+        assert!(matches!(taken, Err(Error::Taken { index: Some("by_badge") })), "{taken:?}");
+        let young = plain.verify(Mend::Repair, None).await.unwrap();
+        assert_eq!(
+            (young.pending, young.orphans),
+            (u64::from(owner_is_left), 1),
+            "a write may be on its way"
+        );
+        tokio::time::sleep(LEASE + Duration::from_millis(200)).await;
+        let old = plain.verify(Mend::Repair, None).await.unwrap();
+        assert_eq!(old.pending, young.pending);
+        let left = plain.verify(Mend::Tell, None).await.unwrap();
+        assert!(left.is_clean() && left.entities == 0, "{left:?}");
+        assert_eq!(bench.plain.queue("intents").message_count().await.unwrap(), 0);
+    }
+    plain.insert(&don("Sales"), Settle::Wait).await.unwrap();
+    assert!(plain.verify(Mend::Repair, None).await.unwrap().is_clean(), "what is held stays");
+    assert!(plain.find(Employee::by_badge("badge-Sales")).await.unwrap().is_some());
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
     Insert,

@@ -4,7 +4,11 @@
 
 mod crowd;
 mod derived;
+#[path = "../patterns/emulator.rs"]
+mod emulator;
 mod indexes;
 mod lost_answers;
 mod reading;
+mod spans;
 mod support;
+mod token;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use futures_util::{TryStreamExt, stream};
 use tavola_client::{
-    Account, BulkOptions, Continuation, Credential, DynamicEntity, Endpoints, Entity, Error, In, Permissions,
+    AccessPolicy, Account, BulkOptions, Continuation, Credential, DateTime, DynamicEntity, Endpoints, Entity,
+    Error, In, Permissions, SignedIdentifier,
 };
 
 use crate::support::Bench;
@@ -168,7 +169,7 @@ async fn a_signature_opens_what_it_says() {
     let table = bench.plain.table("Opened");
     table.create().await.unwrap();
     table.insert(&employee("Sales", 1), None).await.unwrap();
-    let expiry = tavola_client::DateTime::from_parts((2099, 1, 1), (0, 0, 0), 0);
+    let expiry = DateTime::from_parts((2099, 1, 1), (0, 0, 0), 0);
     let permissions = Permissions {
         letters: "r".into(),
         expiry,
@@ -184,9 +185,37 @@ async fn a_signature_opens_what_it_says() {
     assert!(reader.get::<Employee>(("Legal", "empid_000001"), None).await.unwrap().is_none());
     assert!(reader.insert(&employee("Sales", 2), None).await.is_err());
     assert!(reader.sign(&permissions).is_err(), "only a key signs");
-    let policy = tavola_client::SignedIdentifier { id: "readers".into(), policy: None };
-    table.set_policies(std::slice::from_ref(&policy)).await.unwrap();
-    assert_eq!(table.policies().await.unwrap(), [policy]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_policies_are_set_and_read() {
+    let bench = Bench::start();
+    let table = bench.plain.table("Policies");
+    table.create().await.unwrap();
+    let policy = AccessPolicy {
+        start: DateTime::parse("2026-01-01"),
+        expiry: DateTime::parse("2099-01-01"),
+        permission: Some("r".into()),
+    };
+    let readers = SignedIdentifier { id: "readers".into(), policy: Some(policy) };
+    table.set_policies(std::slice::from_ref(&readers)).await.unwrap();
+    assert_eq!(table.policies().await.unwrap(), [readers]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stored_policy_may_say_nothing() {
+    let bench = Bench::start();
+    let table = bench.plain.table("Policies");
+    table.create().await.unwrap();
+    let empty = SignedIdentifier { id: "readers".into(), policy: None };
+    table.set_policies(std::slice::from_ref(&empty)).await.unwrap();
+    assert_eq!(table.policies().await.unwrap(), [empty]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_properties_and_tables_are_listed() {
+    let bench = Bench::start();
+    bench.plain.table("Opened").create().await.unwrap();
     let properties = bench.plain.table_service_properties().await.unwrap();
     bench.plain.set_table_service_properties(&properties).await.unwrap();
     assert!(bench.plain.tables(Some("Open")).await.unwrap().contains(&"Opened".to_owned()));

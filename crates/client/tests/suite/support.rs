@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tavola_client::testing::FaultTransport;
 use tavola_client::{Account, HyperTransport, RetrySettings};
-use tavola_testkit::TestServer;
+use tavola_testkit::ClientTarget;
 
 pub type Faults = Arc<FaultTransport<HyperTransport>>;
 
-/// A server of its own, an account that reaches it plainly, and one that reaches it through faults.
+/// A server of its own, or an account of its own in the emulator, an account that reaches it plainly, and one that reaches it through faults.
 pub struct Bench {
-    server: TestServer,
+    target: ClientTarget,
     pub plain: Account,
     pub faulty: Account,
     pub faults: Faults,
@@ -23,15 +23,15 @@ impl Bench {
     }
 
     pub fn with(faults: FaultTransport<HyperTransport>) -> Self {
-        let server = TestServer::start().unwrap();
-        let plain = Account::from_connection_string(&server.connection_string()).unwrap();
+        let target = ClientTarget::start().unwrap();
+        let plain = Account::from_connection_string(&target.connection_string()).unwrap();
         let faults = Arc::new(faults);
         let faulty = plain.clone().with_transport(faults.clone()).with_retry(quick());
-        Self { server, plain, faulty, faults }
+        Self { target, plain, faulty, faults }
     }
 
     pub fn table_endpoint(&self) -> String {
-        self.server.table_endpoint().to_owned()
+        self.target.table_endpoint().to_owned()
     }
 }
 

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+#[cfg(not(feature = "simd"))]
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tavola_model::{DateTime, EdmType, EdmValue, ErrorCode, Guid, ServiceError};
 
 /// A value that owns what it had to decode.
@@ -45,7 +47,7 @@ pub fn read(edm_type: EdmType, text: Cow<'_, str>) -> Option<TextValue<'_>> {
     let value = match edm_type {
         EdmType::String => return Some(TextValue::Text(text)),
         EdmType::Binary => {
-            return base64_simd::STANDARD.decode_to_vec(text.trim()).ok().map(TextValue::Bytes);
+            return read_base64(text.trim()).map(TextValue::Bytes);
         }
         EdmType::Boolean => parse_boolean(text.trim()).map(EdmValue::Boolean),
         EdmType::DateTime => DateTime::parse(text.trim()).map(EdmValue::DateTime),
@@ -172,8 +174,25 @@ fn round_trip_digits(number: f64) -> (String, i32) {
 }
 
 /// Writes base64 text.
+#[cfg(feature = "simd")]
 pub fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
     base64_simd::STANDARD.encode_append(bytes, out);
+}
+
+/// Writes base64 text.
+#[cfg(not(feature = "simd"))]
+pub fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+}
+
+#[cfg(feature = "simd")]
+fn read_base64(text: &str) -> Option<Vec<u8>> {
+    base64_simd::STANDARD.decode_to_vec(text).ok()
+}
+
+#[cfg(not(feature = "simd"))]
+fn read_base64(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
 }
 
 #[cfg(test)]
