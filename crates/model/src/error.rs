@@ -138,6 +138,8 @@ error_codes! {
     PendingCopyOperation = "There is currently a pending copy operation.",
     PermanentDeleteIsOff = "Permanent delete is off on the storage account.",
     PopReceiptMismatch = "The specified pop receipt did not match the pop receipt for a dequeued message.",
+    PreviousSnapshotCannotBeNewer = "The prevsnapshot query parameter value cannot be newer than snapshot query parameter value.",
+    PreviousSnapshotNotFound = "The previous snapshot is not found.",
     PropertiesNeedValue = "The values are not specified for all properties in the entity.",
     PropertyNameInvalid = "The property name is invalid.",
     PropertyNameTooLong = "The property name exceeds the maximum allowed length (255).",

@@ -106,6 +106,8 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | NoPendingCopyOperation
         | PendingCopyOperation
         | PermanentDeleteIsOff
+        | PreviousSnapshotCannotBeNewer
+        | PreviousSnapshotNotFound
         | QueueAlreadyExists
         | QueueBeingDeleted
         | SequenceNumberIncrementTooLarge

@@ -268,8 +268,8 @@ async fn sweep_queues(service: Service, mut stopped: watch::Receiver<bool>) {
 
 /// Reads all contents of blobs and drops what nothing names, now and then, until told to stop.
 async fn walk_contents(service: Service, mut stopped: watch::Receiver<bool>) {
-    if let Err(error) = service.reclaim_contents().await {
-        tracing::warn!(%error, "contents of deleted containers are left to the next walk");
+    if let Err(error) = service.resume_blobs().await {
+        tracing::warn!(%error, "copies and deletions of blobs are left to the next start");
     }
     let mut wait = WALK_FIRST;
     loop {
@@ -319,6 +319,7 @@ fn service_settings(values: &Values, store: &Store) -> anyhow::Result<ServiceSet
         container_delete_delay: Duration::from_secs(values.number("container-delete-delay-seconds")?),
         blob_versions: values.word("blob-versions", &["on", "off"])? == "on",
         pages_end_with_partitions: values.switch("azure-limits")?,
+        ..ServiceSettings::default()
     })
 }
 

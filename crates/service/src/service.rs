@@ -11,7 +11,7 @@ use tavola_model::{
 };
 
 pub(crate) use crate::blob::Sent;
-use crate::blob::{Blobs, Overwrites, WalkPace, Walked};
+use crate::blob::{Blobs, Overwrites, RunningCopies, WalkPace, Walked};
 use crate::catalog::{Catalog, ResourceKind};
 use crate::long_reads::LongReads;
 use crate::properties::PropertiesStore;
@@ -44,6 +44,8 @@ pub struct ServiceSettings {
     pub blob_versions: bool,
     /// End a page of entities where a partition ends.
     pub pages_end_with_partitions: bool,
+    /// Bytes that Copy Blob copies before it answers; what is larger is copied behind the answer.
+    pub copy_bytes_max: u64,
 }
 
 impl Default for ServiceSettings {
@@ -56,6 +58,7 @@ impl Default for ServiceSettings {
             container_delete_delay: Duration::ZERO,
             blob_versions: false,
             pages_end_with_partitions: false,
+            copy_bytes_max: 64 * 1024 * 1024,
         }
     }
 }
@@ -132,6 +135,8 @@ impl Service {
             properties: self.properties.clone(),
             delete_delay: settings.container_delete_delay,
             versions: settings.blob_versions,
+            copy_bytes_max: settings.copy_bytes_max,
+            running_copies: RunningCopies::default(),
         };
         Self { blobs: Some(Arc::new(blobs)), ..self }
     }
@@ -190,14 +195,15 @@ impl Service {
         }
     }
 
-    /// Goes on with dropping the contents of deleted containers, where the last run ended before that was done.
-    pub async fn reclaim_contents(&self) -> Result<(), ServiceError> {
-        match &self.blobs {
-            None => Ok(()),
-            Some(blobs) => {
-                blobs.drop_of_missing_spaces().await.map_err(|failure| failure.answer(StorageService::Blob))
-            }
-        }
+    /// Goes on with what the last run did behind its answers and has not finished: copies of blobs, and dropping the
+    /// contents of deleted containers.
+    pub async fn resume_blobs(&self) -> Result<(), ServiceError> {
+        let Some(blobs) = &self.blobs else { return Ok(()) };
+        let resumed = async {
+            blobs.resume_copies().await?;
+            blobs.drop_of_missing_spaces().await
+        };
+        resumed.await.map_err(|failure| failure.answer(StorageService::Blob))
     }
 
     /// The stored access policies of a table, queue or container; `None` if there is none of that name.

@@ -182,6 +182,7 @@ fn check(
     if is_sealed {
         return Err(ErrorCode::BlobIsSealed.into());
     }
+    record.refuse_while_copying()?;
     check_position(&append.append, record.body.length(), length)?;
     if block_count >= APPEND_BLOCKS_MAX {
         return Err(ErrorCode::BlockCountExceedsLimit.into());

@@ -1,15 +1,16 @@
 //! Copies: Copy Blob, and content that is read from another blob of this server.
 //!
-//! Bytes are copied, never shared, so each blob is dropped on its own. Whoever executes a copy has already found that
+//! Bytes are copied, never shared, so each blob is dropped on its own. What is large is copied behind the answer
+//! (`pending.rs`). Whoever executes a copy has already found that
 //! the caller may read the source.
 
 use std::sync::Arc;
 
 use tavola_engine::{ContentError, ContentSize, Owner};
 use tavola_model::{
-    AbortCopy, AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobWritten,
-    BlockAppended, BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, ErrorCode, FromUrl,
-    NewBlob, PutBlobFromUrl, PutBlockFromUrl, ServiceError, TransferSums,
+    AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobWritten, BlockAppended,
+    BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, ErrorCode, FromUrl, NewBlob,
+    PutBlobFromUrl, PutBlockFromUrl, ServiceError, TransferSums,
 };
 
 use super::Blobs;
@@ -17,6 +18,7 @@ use super::append::Append;
 use super::change::Place;
 use super::conditions::{Unmet, check_source};
 use super::get::resolve_range;
+use super::pending::PendingCopy;
 use super::pieces::{Data, Piece};
 use super::put::{Overwrites, Replacement};
 use super::receive::Unnamed;
@@ -29,10 +31,10 @@ use crate::lease::{Lease, Leased};
 const ATTEMPTS_MAX: usize = 4;
 
 /// A body that was copied and is not named yet.
-struct CopiedBody {
-    body: Body,
-    further: Vec<(Vec<u8>, bytes::Bytes)>,
-    unnamed: Vec<Unnamed>,
+pub(crate) struct CopiedBody {
+    pub body: Body,
+    pub further: Vec<(Vec<u8>, bytes::Bytes)>,
+    pub unnamed: Vec<Unnamed>,
 }
 
 impl Blobs {
@@ -51,7 +53,20 @@ impl Blobs {
         self.check_before(&place, &copy.conditions, answer).await?;
         let id = self.fresh_guid();
         let total = record.body.length();
-        let (kind, copied, sums) = if copy.is_sync {
+        let is_pending = !copy.is_sync && total > self.copy_bytes_max;
+        let pending =
+            copy.source.target.as_ref().filter(|_| is_pending).map(|(account, source)| PendingCopy {
+                id,
+                target: place.partition.clone(),
+                account: account.clone(),
+                source: source.clone(),
+                changed: record.changed,
+            });
+        let (kind, copied, sums) = if let Some(pending) = &pending {
+            self.note_copy(&place, pending).await?;
+            let body = self.empty_body(&record);
+            (record.kind, CopiedBody { body, further: Vec::new(), unnamed: Vec::new() }, None)
+        } else if copy.is_sync {
             let announced = TransferSums { md5: copy.source_md5, ..TransferSums::default() };
             let (unnamed, sums) =
                 self.copy_bytes(&source_place, &record, 0..total, &place, &announced).await?;
@@ -60,14 +75,15 @@ impl Blobs {
         } else {
             (record.kind, self.copy_body(&source_place, &record, &place).await?, None)
         };
+        let status = if pending.is_some() { CopyStatus::Pending } else { CopyStatus::Success };
         let shown = CopyShown {
             id,
             source: copy.source.shown.clone(),
-            status: CopyStatus::Success,
+            status,
             status_description: None,
-            copied: total,
+            copied: if pending.is_some() { 0 } else { total },
             total,
-            completed: Some(self.clock.now()),
+            completed: pending.is_none().then(|| self.clock.now()),
         };
         let replacement = Replacement {
             kind: sealed(kind, copy.seals),
@@ -87,25 +103,20 @@ impl Blobs {
             answer,
             overwrites,
         };
+        let target = place.clone();
         let replaced = self.replace(place, replacement, copied.further, copied.unnamed).await?;
+        if let Some(pending) = pending {
+            self.start_copy(target, pending);
+        }
         Ok(BlobCopied {
             changed: Changed(replaced.changed),
             id,
-            status: CopyStatus::Success,
+            status,
             md5: sums.and_then(|sums| sums.md5),
             crc64: sums.map(|sums| sums.crc64),
             is_sync: copy.is_sync,
             version: replaced.version,
         })
-    }
-
-    pub async fn abort_copy(&self, account: &AccountName, abort: AbortCopy) -> Result<(), Failure> {
-        let place = self.place(account, &abort.blob).await?;
-        let conditions = BlobConditions { lease: abort.lease, ..BlobConditions::default() };
-        // Copies are made within their request, so none is ever pending.
-        let record = self.check_before(&place, &conditions, Unmet::of_write).await?;
-        record.ok_or(ErrorCode::BlobNotFound)?;
-        Err(ErrorCode::NoPendingCopyOperation.into())
     }
 
     pub async fn put_blob_from_url(
@@ -200,9 +211,10 @@ impl Blobs {
         })?;
         let now = self.clock.now();
         Lease::admit_read(record.lease.as_ref(), copy.source_lease, Leased::Blob, now)?;
-        if record.is_archived() {
+        if record.is_archived(now) {
             return Err(ErrorCode::BlobArchived.into());
         }
+        record.refuse_while_copying()?;
         Ok((place, record))
     }
 
@@ -210,7 +222,7 @@ impl Blobs {
     async fn read_url(&self, from: &FromUrl, owner: &Place) -> Result<(Unnamed, Sums, Record), Failure> {
         let (place, record) = self.find_source(&from.source).await.map_err(as_copied_url)?;
         check_source(&from.conditions, &record).map_err(Unmet::of_copied_url)?;
-        if record.is_archived() {
+        if record.is_archived(self.clock.now()) {
             return Err(ErrorCode::BlobArchived.into());
         }
         let length = record.body.length();
@@ -249,7 +261,7 @@ impl Blobs {
     }
 
     /// Copies a body as it is, with its blocks or pages.
-    async fn copy_body(&self, from: &Place, record: &Record, to: &Place) -> Result<CopiedBody, Failure> {
+    pub async fn copy_body(&self, from: &Place, record: &Record, to: &Place) -> Result<CopiedBody, Failure> {
         for _ in 0..ATTEMPTS_MAX {
             match self.try_copy_body(from, record, to).await {
                 Err(Failure::Content(ContentError::Missing { .. })) => {}

@@ -29,7 +29,7 @@ impl Blobs {
         let place = self.place(account, &get.target.path).await?;
         for _ in 0..ATTEMPTS_MAX {
             let (record, properties) = self.read_state(&place, &get.target, &get.conditions).await?;
-            if record.is_archived() {
+            if record.is_archived(self.clock.now()) {
                 return Err(ErrorCode::BlobArchived.into());
             }
             let range = get.range.map(|range| resolve_range(range, properties.length)).transpose()?;

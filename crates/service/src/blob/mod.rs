@@ -19,7 +19,9 @@ mod get;
 mod keep;
 mod list;
 mod named;
+mod page_ranges;
 mod pages;
+mod pending;
 mod pieces;
 mod properties;
 mod put;
@@ -42,6 +44,7 @@ use crate::properties::PropertiesStore;
 
 pub(crate) use execute::Sent;
 pub use named::BlobContents;
+pub(crate) use pending::RunningCopies;
 pub(crate) use put::Overwrites;
 pub use walker::{WalkPace, Walked};
 
@@ -57,4 +60,8 @@ pub(crate) struct Blobs {
     pub(crate) delete_delay: Duration,
     /// Keep a version of what a write replaces.
     pub(crate) versions: bool,
+    /// Bytes that a copy makes within its request; what is larger is copied behind the answer.
+    pub(crate) copy_bytes_max: u64,
+    /// The copies that go on behind their answer.
+    pub(crate) running_copies: pending::RunningCopies,
 }

@@ -1,4 +1,4 @@
-//! Page blobs: pages written, cleared, listed and read.
+//! Page blobs: pages written, cleared and read. `page_ranges.rs` lists them.
 //!
 //! Pages are kept in cells. A snapshot keeps the generations of cells that there are, and the blob goes on in a fresh
 //! one: a cell is that of the first generation that has it, and cells of older generations never change.
@@ -16,24 +16,24 @@ use tavola_engine::{
 };
 use tavola_model::{
     AccountName, BlobConditions, BlobKind, BlockWritten, Changed, ClearPages, DateTime, ErrorCode,
-    GetPageRanges, PAGE_BYTES, PageRange, PageRanges, PutPages, SequenceConditions, ServiceError,
+    PAGE_BYTES, PutPages, SequenceConditions, ServiceError,
 };
 
 use super::Blobs;
 use super::cell::{CELL_BYTES, CELL_PAGES, Cell};
 use super::change::{Place, existing_in, put_record};
 use super::conditions::{Unmet, check_write};
-use super::get::{Content, resolve_range};
+use super::get::Content;
 use super::pieces::{Data, PieceSource};
 use super::put::{ATTEMPTS_MAX, settle};
 use super::receive::Unnamed;
-use super::record::{Body, Record};
+use super::record::Record;
 use super::rows::{PAGES, RECORD_ROW, damaged, page_row, split_row};
 use crate::catalog::to_its_end;
 use crate::failure::Failure;
 
 /// Cells that are looked up in one go while pages are read: 4 MiB.
-const CELLS_A_STEP: u64 = 64;
+pub(crate) const CELLS_A_STEP: u64 = 64;
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// Which pages are written, and when.
@@ -211,64 +211,8 @@ impl Blobs {
         });
     }
 
-    pub async fn get_page_ranges(
-        &self,
-        account: &AccountName,
-        get: GetPageRanges,
-    ) -> Result<PageRanges, Failure> {
-        if get.since.is_some() {
-            return Err(ErrorCode::NotImplemented.into());
-        }
-        let place = self.place(account, &get.target.path).await?;
-        let (record, _) = self.read_state(&place, &get.target, &get.conditions).await?;
-        let Body::Pages { generations, length } = &record.body else {
-            return Err(ErrorCode::InvalidBlobType.into());
-        };
-        let (mut at, end) = match get.range {
-            None => (0, *length),
-            Some(range) => {
-                let range = resolve_range(range, *length)?;
-                (
-                    range.first / PAGE_BYTES * PAGE_BYTES,
-                    (range.first + range.length).next_multiple_of(PAGE_BYTES),
-                )
-            }
-        };
-        at = at.max(get.from.unwrap_or(0));
-        let max = get.max.map_or(usize::MAX, |max| max as usize);
-        let (mut ranges, mut next) = (Vec::<PageRange>::new(), None);
-        'steps: while at < end {
-            let step = at / CELL_BYTES..(at / CELL_BYTES + CELLS_A_STEP).min(end.div_ceil(CELL_BYTES));
-            let cells = self.cells(&place, generations, step.clone()).await?;
-            for cell in step.clone() {
-                let Some(found) = cells.get(&cell) else { continue };
-                let start = cell * CELL_BYTES;
-                let (from, to) = (at.max(start), end.min(start + CELL_BYTES));
-                let mut first = from;
-                for (data, pages) in
-                    found.runs((from - start) / PAGE_BYTES..(to - start).div_ceil(PAGE_BYTES))
-                {
-                    let last = first + pages * PAGE_BYTES - 1;
-                    let is_full = ranges.len() >= max;
-                    match (data, ranges.last_mut()) {
-                        (None, _) => {}
-                        (Some(_), Some(range)) if range.last + 1 == first => range.last = last,
-                        (Some(_), _) if is_full => {
-                            next = Some(first);
-                            break 'steps;
-                        }
-                        (Some(_), _) => ranges.push(PageRange { first, last, is_clear: false }),
-                    }
-                    first = last + 1;
-                }
-            }
-            at = step.end * CELL_BYTES;
-        }
-        Ok(PageRanges { changed: Changed(record.changed), blob_length: *length, ranges, next, max: get.max })
-    }
-
     /// The cells of a range, each of the first generation that has it.
-    async fn cells(
+    pub async fn cells(
         &self,
         place: &Place,
         generations: &[u64],
@@ -331,6 +275,7 @@ fn check(
         Unmet::Exists => ErrorCode::ConditionNotMet,
         other => other.of_write(),
     })?;
+    record.refuse_while_copying()?;
     let BlobKind::Page { sequence } = record.kind else { return Err(ErrorCode::InvalidBlobType.into()) };
     let sequence = i64::try_from(sequence).unwrap_or(i64::MAX);
     let SequenceConditions { less_or_equal, less, equal } = write.sequence;

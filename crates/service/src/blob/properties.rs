@@ -93,7 +93,7 @@ impl Blobs {
             Lease::admit_read(record.lease.as_ref(), set.conditions.lease, Leased::Blob, now)
                 .map_err(|code| Leased::Blob.refusal(code))?;
             check_tier(record.kind.blob_type(), set.tier)?;
-            let from = record.tier.map(|tier| tier.tier);
+            let from = record.tier(now).map(|tier| tier.tier);
             let is_leaving_archive = from == Some(AccessTier::Archive) && set.tier != AccessTier::Archive;
             record.tier = Some(if is_leaving_archive {
                 let rehydrate_to = Some((set.tier, set.rehydrate));

@@ -103,6 +103,7 @@ impl Blobs {
     ) -> Result<Option<Record>, Failure> {
         let record = self.record(place).await?;
         check_write(conditions, record.as_ref(), self.clock.now(), answer)?;
+        record.as_ref().map_or(Ok(()), Record::refuse_while_copying)?;
         Ok(record)
     }
 
@@ -153,6 +154,7 @@ impl Blobs {
                     return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
                 }
                 let lease = check_write(&replacement.conditions, old.as_ref(), now, replacement.answer)?;
+                old.as_ref().map_or(Ok(()), Record::refuse_while_copying)?;
                 if basis.is_some_and(|basis| !basis.is_same(old.as_ref(), rows[1].as_ref())) {
                     return Ok((Vec::new(), Attempt::Stale));
                 }

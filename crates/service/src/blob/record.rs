@@ -22,6 +22,9 @@ use crate::codec::{Reader, put_list, put_option, put_text, put_time};
 use crate::lease::Lease;
 
 const VERSION: u8 = 1;
+/// How long a blob takes from the archive to another tier. The service takes hours; nothing has to be fetched here, but
+/// clients that wait for the end meet the pending state first.
+const REHYDRATION_SECONDS: u64 = 60;
 
 /// What is known of a blob.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +54,17 @@ pub(crate) struct StoredTier {
     pub tier: AccessTier,
     pub changed: Option<DateTime>,
     pub rehydrate_to: Option<(AccessTier, RehydratePriority)>,
+}
+
+impl StoredTier {
+    /// The tier by then: what leaves the archive has left it after a while, and nobody has to write that down.
+    fn at(self, now: DateTime) -> Self {
+        let (Some((tier, _)), Some(asked)) = (self.rehydrate_to, self.changed) else { return self };
+        match asked.plus_seconds(REHYDRATION_SECONDS) {
+            Some(done) if done <= now => Self { tier, changed: Some(done), rehydrate_to: None },
+            _ => self,
+        }
+    }
 }
 
 /// Where the bytes of a blob are.
@@ -94,15 +108,20 @@ impl Record {
             headers: self.headers.clone(),
             metadata: self.metadata.clone(),
             tags: self.tags.clone(),
-            tier: self.show_tier(),
+            tier: self.show_tier(now),
             lease: Some(Lease::show(self.lease.as_ref(), now)),
             copy: self.copy.clone(),
             version: self.version.map(|id| BlobVersion { id, is_current: true }),
         }
     }
 
-    fn show_tier(&self) -> Option<TierShown> {
-        match (self.tier, self.kind) {
+    /// The tier that was set, as it is by now.
+    pub fn tier(&self, now: DateTime) -> Option<StoredTier> {
+        self.tier.map(|tier| tier.at(now))
+    }
+
+    fn show_tier(&self, now: DateTime) -> Option<TierShown> {
+        match (self.tier(now), self.kind) {
             (Some(StoredTier { tier, changed, rehydrate_to }), _) => {
                 Some(TierShown { tier, is_inferred: false, changed, rehydrate_to })
             }
@@ -114,8 +133,8 @@ impl Record {
     }
 
     /// Whether its bytes cannot be read.
-    pub fn is_archived(&self) -> bool {
-        self.tier.is_some_and(|tier| tier.tier == AccessTier::Archive)
+    pub fn is_archived(&self, now: DateTime) -> bool {
+        self.tier(now).is_some_and(|tier| tier.tier == AccessTier::Archive)
     }
 
     pub fn encode(&self) -> Vec<u8> {

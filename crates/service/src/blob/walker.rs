@@ -271,7 +271,7 @@ fn ticks(time: Duration) -> u64 {
 }
 
 /// A partition of which only the rows are of interest.
-fn place_of(space: SpaceId, partition: Vec<u8>) -> Result<Place, Failure> {
+pub(crate) fn place_of(space: SpaceId, partition: Vec<u8>) -> Result<Place, Failure> {
     let name = KeyBytes::to_text(&partition).and_then(|text| BlobName::parse(&text).ok());
     Ok(Place {
         account: tavola_model::AccountName::parse("walker").expect("a valid name"),

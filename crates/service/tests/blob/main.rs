@@ -3,8 +3,10 @@
 
 mod bench;
 mod contents;
+mod copies;
 mod faults;
 mod listing;
 mod pages;
 mod states;
+mod troubled;
 mod walker;

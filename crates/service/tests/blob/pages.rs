@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use tavola_model::{
-    BlobCommand, BlobConditions, BlobOutcome, ByteRange, ClearPages, GetPageRanges, NewKind, PutPages,
-    SequenceConditions, TransferSums,
+    BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTarget, ByteRange, ClearPages, DateTime,
+    ErrorCode, GetPageRanges, NewKind, PutPages, SequenceConditions, TransferSums,
 };
 
 use crate::bench::{Bench, bytes, new_blob, path};
@@ -102,4 +102,97 @@ fn ranges(bench: &Bench) -> Vec<tavola_model::PageRange> {
         BlobOutcome::PageRangesFetched(found) => found.ranges,
         other => panic!("{other:?}"),
     }
+}
+
+fn put_pages(bench: &Bench, first: u64, pages: u64, seed: u8) {
+    let length = pages * PAGE;
+    let put = PutPages {
+        blob: path("disk"),
+        first: first * PAGE,
+        length,
+        sums: TransferSums::default(),
+        sequence: SequenceConditions::default(),
+        conditions: BlobConditions::default(),
+    };
+    bench.run_with(BlobCommand::PutPages(put), bytes(seed, usize::try_from(length).unwrap())).unwrap();
+}
+
+fn clear_pages(bench: &Bench, first: u64, pages: u64) {
+    let clear = ClearPages {
+        blob: path("disk"),
+        first: first * PAGE,
+        length: pages * PAGE,
+        sequence: SequenceConditions::default(),
+        conditions: BlobConditions::default(),
+    };
+    bench.run(BlobCommand::ClearPages(clear)).unwrap();
+}
+
+/// The pages of a state that differ from those of a snapshot: first, last, and whether they were cleared.
+fn differences(
+    bench: &Bench,
+    target: BlobTarget,
+    since: BlobMoment,
+    max: Option<u32>,
+) -> Result<Vec<(u64, u64, bool)>, ErrorCode> {
+    let (mut found, mut from) = (Vec::new(), None);
+    loop {
+        let get = GetPageRanges {
+            target: target.clone(),
+            range: None,
+            since: Some(since),
+            from: from.take(),
+            max,
+            conditions: BlobConditions::default(),
+        };
+        let BlobOutcome::PageRangesFetched(page) = bench.run(BlobCommand::GetPageRanges(get))? else {
+            panic!()
+        };
+        assert!(page.ranges.len() <= max.map_or(usize::MAX, |max| max as usize));
+        found.extend(page.ranges.iter().map(|range| {
+            assert!(range.first % PAGE == 0 && (range.last + 1) % PAGE == 0);
+            (range.first / PAGE, range.last / PAGE, range.is_clear)
+        }));
+        from = page.next;
+        if from.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+#[test]
+fn pages_that_were_written_or_cleared_since_a_snapshot_are_told_and_no_others() {
+    let bench = Bench::new();
+    let kind = NewKind::Page { length: LENGTH, sequence: 0 };
+    bench.run(BlobCommand::PutBlob(new_blob("disk", kind, 0))).unwrap();
+    put_pages(&bench, 0, 4, 1);
+    put_pages(&bench, 100, 200, 2);
+    let first = bench.snapshot("disk");
+    assert_eq!(differences(&bench, path("disk").into(), first.moment, None), Ok(vec![]));
+    // Within a cell, across cells, from little and from much; cleared where something was and where nothing was.
+    put_pages(&bench, 2, 1, 3);
+    clear_pages(&bench, 0, 1);
+    clear_pages(&bench, 50, 10);
+    put_pages(&bench, 250, 100, 4);
+    let second = bench.snapshot("disk");
+    put_pages(&bench, 400, 2, 5);
+    clear_pages(&bench, 2, 2);
+    let expected = vec![(0, 0, true), (2, 3, true), (250, 349, false), (400, 401, false)];
+    assert_eq!(differences(&bench, path("disk").into(), first.moment, None), Ok(expected.clone()));
+    assert_eq!(differences(&bench, path("disk").into(), first.moment, Some(1)), Ok(expected));
+    let between = vec![(0, 0, true), (2, 2, false), (250, 349, false)];
+    assert_eq!(differences(&bench, second.clone(), first.moment, None), Ok(between));
+    assert_eq!(
+        differences(&bench, path("disk").into(), second.moment, None),
+        Ok(vec![(2, 3, true), (400, 401, false)])
+    );
+    assert_eq!(
+        differences(&bench, first, second.moment, None),
+        Err(ErrorCode::PreviousSnapshotCannotBeNewer)
+    );
+    let missing = BlobMoment::Snapshot(DateTime::parse("2020-01-01").unwrap());
+    assert_eq!(
+        differences(&bench, path("disk").into(), missing, None),
+        Err(ErrorCode::PreviousSnapshotNotFound)
+    );
 }

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use tavola_model::{
-    BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTarget, DeleteSnapshots, ErrorCode, EtagMatch,
-    Guid, LeaseAction, LeaseBlob, LeaseDuration, LeaseId, NewKind, VersionConditions,
+    AccessTier, BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTarget, DeleteSnapshots, ErrorCode,
+    EtagMatch, Guid, LeaseAction, LeaseBlob, LeaseDuration, LeaseId, NewKind, RehydratePriority, SetBlobTier,
+    VersionConditions,
 };
 use tavola_service::ServiceSettings;
 
@@ -127,4 +128,38 @@ fn properties(bench: &Bench) -> tavola_model::BlobProperties {
         BlobOutcome::BlobPropertiesFetched(properties) => *properties,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn what_leaves_the_archive_can_be_read_when_it_has_left_it() {
+    let bench = Bench::new();
+    let body = bytes(1, 100);
+    bench.put("b", &body);
+    let set = |tier| {
+        let set = SetBlobTier {
+            target: path("b").into(),
+            tier,
+            rehydrate: RehydratePriority::High,
+            conditions: BlobConditions::default(),
+        };
+        match bench.run(BlobCommand::SetBlobTier(set)) {
+            Ok(BlobOutcome::BlobTierSet { is_done }) => is_done,
+            other => panic!("{other:?}"),
+        }
+    };
+    let shown = || {
+        let asked = BlobCommand::GetBlobProperties(path("b").into(), BlobConditions::default());
+        let Ok(BlobOutcome::BlobPropertiesFetched(found)) = bench.run(asked) else { panic!() };
+        let tier = found.tier.unwrap();
+        (tier.tier, tier.rehydrate_to.is_some())
+    };
+    assert!(set(AccessTier::Archive));
+    assert_eq!(bench.get("b"), Err(ErrorCode::BlobArchived));
+    assert!(!set(AccessTier::Cool), "it takes a while");
+    assert_eq!(shown(), (AccessTier::Archive, true));
+    assert_eq!(bench.get("b"), Err(ErrorCode::BlobArchived));
+    bench.clock.pass_seconds(61);
+    assert_eq!(shown(), (AccessTier::Cool, false));
+    assert_eq!(bench.get("b").unwrap(), body);
+    assert!(set(AccessTier::Hot), "it is in the archive no more");
 }

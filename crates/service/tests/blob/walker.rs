@@ -1,27 +1,21 @@
 //! The walker, and what is done behind answers: removing what has had its time, finding damage, dropping containers.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use tavola_auth::Permitted;
-use tavola_engine::{
-    ByteSource, Content, ContentCursor, ContentError, ContentId, ContentSize, ContentStore, Engine,
-    MemoryContents, MemoryEngine, Owner, SpaceId, VisitContent,
-};
 use tavola_model::{
     AccountCommand, AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, DeleteRetention,
     DeleteSnapshots, ErrorCode, ListBlobs, ListInclude, Outcome, ServicePropertiesPatch, StorageService,
 };
-use tavola_service::{AnswerRoom, Service, ServiceSettings, WalkPace};
-use tavola_system::SystemRandom;
+use tavola_service::{AnswerRoom, WalkPace};
 
 use crate::bench::{
-    Bench, bytes, clock, container, create_container, delete_container, execute, get, path, put, put_block,
+    Bench, bytes, container, create_container, delete_container, execute, get, path, put_block,
 };
+use crate::troubled::Stores;
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -117,7 +111,7 @@ fn a_deleted_container_is_told_so_while_its_contents_are_still_dropped() {
     stores.contents.is_held.store(false, Ordering::SeqCst);
     run(create_container()).unwrap();
     stores.put("new", 200_000);
-    stores.runtime.block_on(stores.service.reclaim_contents()).unwrap();
+    stores.runtime.block_on(stores.service.resume_blobs()).unwrap();
     assert_eq!(stores.contents.inner.bytes(), 200_000);
     assert_eq!(run(get(path("new").into(), None)).unwrap().1.len(), 200_000);
 }
@@ -174,97 +168,5 @@ fn page_within(bench: &Bench, asked: ListBlobs, bytes: usize) -> Result<tavola_m
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
-    }
-}
-
-/// A service whose store of contents can be told to fail.
-struct Stores {
-    service: Service,
-    contents: Arc<TroubledContents>,
-    runtime: tokio::runtime::Runtime,
-}
-
-impl Stores {
-    fn new() -> Self {
-        let clock = clock();
-        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new(clock.clone()));
-        let contents = Arc::new(TroubledContents {
-            inner: MemoryContents::new(clock.clone()),
-            is_damaged: AtomicBool::new(false),
-            is_held: AtomicBool::new(false),
-            dropped: Mutex::default(),
-        });
-        let service = Service::new(engine, clock, Arc::new(SystemRandom), ServiceSettings::default())
-            .with_contents(contents.clone() as Arc<dyn ContentStore>);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let stores = Self { service, contents, runtime };
-        stores.runtime.block_on(execute(&stores.service, create_container(), Bytes::new())).unwrap();
-        stores
-    }
-
-    fn put(&self, name: &str, length: usize) {
-        let body = bytes(3, length);
-        self.runtime.block_on(execute(&self.service, put(name, &body), body)).unwrap();
-    }
-}
-
-/// Contents whose bytes are damaged, or whose spaces are never dropped, when told so.
-struct TroubledContents {
-    inner: MemoryContents,
-    is_damaged: AtomicBool,
-    is_held: AtomicBool,
-    dropped: Mutex<Vec<SpaceId>>,
-}
-
-#[async_trait]
-impl ContentStore for TroubledContents {
-    async fn put(
-        &self,
-        owner: &Owner,
-        size: ContentSize,
-        source: &mut dyn ByteSource,
-    ) -> Result<Content, ContentError> {
-        self.inner.put(owner, size, source).await
-    }
-
-    async fn load(
-        &self,
-        owner: &Owner,
-        content: &Content,
-        source: &mut dyn ByteSource,
-    ) -> Result<(), ContentError> {
-        self.inner.load(owner, content, source).await
-    }
-
-    async fn read(
-        &self,
-        space: SpaceId,
-        content: &Content,
-        range: Range<u64>,
-    ) -> Result<Box<dyn ByteSource>, ContentError> {
-        if self.is_damaged.load(Ordering::SeqCst) {
-            return Err(ContentError::Damaged { space, id: content.id, what: "a piece has another sum" });
-        }
-        self.inner.read(space, content, range).await
-    }
-
-    async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError> {
-        self.inner.drop_contents(space, contents).await
-    }
-
-    async fn drop_space(&self, space: SpaceId) -> Result<(), ContentError> {
-        if self.is_held.load(Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
-        self.dropped.lock().unwrap().push(space);
-        self.inner.drop_space(space).await
-    }
-
-    async fn visit(
-        &self,
-        from: Option<ContentCursor>,
-        visit: &mut VisitContent<'_>,
-    ) -> Result<Option<ContentCursor>, ContentError> {
-        self.inner.visit(from, visit).await
     }
 }

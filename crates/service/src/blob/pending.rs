@@ -1,0 +1,321 @@
+//! Copies that go on behind their answer, because there is much to copy.
+//!
+//! From the request on the target is there, empty, and says that its copy is pending; nothing else may write to it. When
+//! all bytes are copied, one transaction gives them to the target, unless the copy was aborted or the target is gone. An
+//! entry beside the tags of the container says what is copied from where, so that the next start of a server goes on with
+//! copies that the last one has not finished. The entry is written before the target and removed after the copy has ended.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tavola_engine::{Change, Position, ScanRange, ScannedRow, SpaceId, StoredRow};
+use tavola_model::{
+    AbortCopy, AccountName, BlobConditions, BlobKind, BlobMoment, BlobName, BlobPath, BlobTarget,
+    ContainerName, CopyId, CopyShown, CopyStatus, DateTime, ErrorCode, Guid,
+};
+use tokio::task::AbortHandle;
+
+use super::Blobs;
+use super::change::{Place, existing_in, put_record, record_in};
+use super::conditions::{Unmet, check_write};
+use super::pieces::Data;
+use super::put::settle;
+use super::record::{Body, Record};
+use super::rows::{RECORD_ROW, damaged};
+use super::walker::place_of;
+use crate::codec::{Reader, put_bytes, put_text, put_time};
+use crate::failure::Failure;
+
+/// The partition of a container that lists its pending copies. Tags have names, so no entry of theirs is here.
+const PARTITION: &[u8] = &[0, 0];
+const VERSION: u8 = 1;
+
+/// A copy that is pending: what its entry keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PendingCopy {
+    pub id: CopyId,
+    /// The partition of the blob that is to have the bytes.
+    pub target: Vec<u8>,
+    /// The account of the source.
+    pub account: AccountName,
+    pub source: BlobTarget,
+    /// The ETag of the source: another one is not what was asked for.
+    pub changed: DateTime,
+}
+
+/// The copies that this process is making.
+#[derive(Default)]
+pub(crate) struct RunningCopies(Mutex<HashMap<CopyId, AbortHandle>>);
+
+impl RunningCopies {
+    fn lock(&self) -> MutexGuard<'_, HashMap<CopyId, AbortHandle>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Blobs {
+    /// Writes down that a blob is to be copied, before its record says so.
+    pub async fn note_copy(&self, place: &Place, pending: &PendingCopy) -> Result<(), Failure> {
+        let body: Bytes = pending.encode().into();
+        self.transact(&entries_of(place), &[&pending.id.0], |_, _| {
+            Ok((vec![Change::Put { index: 0, body: body.clone() }], ()))
+        })
+        .await
+    }
+
+    /// Makes a copy that was noted, behind the answer.
+    pub fn start_copy(self: &Arc<Self>, place: Place, pending: PendingCopy) {
+        let (blobs, id) = (self.clone(), pending.id);
+        // Held until the copy is listed, so that it cannot end before.
+        let mut running = self.running_copies.lock();
+        let task = tokio::spawn(async move {
+            if let Err(error) = blobs.run_copy(&place, &pending).await {
+                tracing::warn!(%error, "a copy of a blob is left to the next start");
+            }
+            blobs.running_copies.lock().remove(&id);
+        });
+        running.insert(id, task.abort_handle());
+    }
+
+    /// Goes on with the copies that are noted and that this process is not making.
+    pub async fn resume_copies(self: &Arc<Self>) -> Result<(), Failure> {
+        for space in self.catalog.container_spaces().await? {
+            for pending in self.noted_copies(space).await? {
+                let is_running = self.running_copies.lock().contains_key(&pending.id);
+                if !is_running {
+                    self.start_copy(place_of(space, pending.target.clone())?, pending);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn noted_copies(&self, space: SpaceId) -> Result<Vec<PendingCopy>, Failure> {
+        let range = ScanRange {
+            from: Position::partition_start(PARTITION),
+            before: Some(Position::partition_end(PARTITION)),
+        };
+        let mut noted = Vec::new();
+        let mut visit = |row: ScannedRow<'_>| {
+            noted.push(PendingCopy::decode(&row.body));
+            ControlFlow::Continue(())
+        };
+        match self.engine.scan(space, &range, &mut visit).await.map_err(Failure::from) {
+            // Deleted meanwhile.
+            Err(failure) if failure.is_space_missing() => return Ok(Vec::new()),
+            scanned => scanned?,
+        }
+        noted.into_iter().map(|pending| pending.ok_or_else(|| damaged(space))).collect()
+    }
+
+    async fn run_copy(&self, place: &Place, pending: &PendingCopy) -> Result<(), Failure> {
+        let is_pending = |record: Option<&Record>| record.is_some_and(|record| record.is_copying(pending.id));
+        if is_pending(self.record(place).await?.as_ref()) {
+            match self.copy_noted(place, pending).await {
+                Ok(()) => {}
+                Err(Failure::Refused(refusal)) => {
+                    let description = format!("{}: {}", refusal.code.as_str(), refusal.code.message());
+                    self.end_copy(place, pending.id, CopyStatus::Failed, Some(description)).await?;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        self.forget_copy(place, pending.id).await
+    }
+
+    /// Copies the bytes and gives them to the target, if it still waits for them.
+    async fn copy_noted(&self, place: &Place, pending: &PendingCopy) -> Result<(), Failure> {
+        let source_place = self.place(&pending.account, &pending.source.path).await?;
+        let source = self.state(&source_place, &pending.source).await?;
+        if source.changed != pending.changed {
+            return Err(ErrorCode::SourceConditionNotMet.into());
+        }
+        let copied = self.copy_body(&source_place, &source, place).await?;
+        let mut rows: Vec<&[u8]> = vec![RECORD_ROW];
+        rows.extend(copied.further.iter().map(|(row, _)| row.as_slice()));
+        let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
+            let Some(mut record) = record_in(place, &rows[0])?.filter(|record| record.is_copying(pending.id))
+            else {
+                return Err(ErrorCode::NoPendingCopyOperation.into());
+            };
+            record.body = copied.body.clone();
+            record.changed = now;
+            record.end_copy(CopyStatus::Success, None, now);
+            let mut changes = vec![put_record(0, &record)];
+            changes.extend(
+                copied
+                    .further
+                    .iter()
+                    .enumerate()
+                    .map(|(at, (_, body))| Change::Put { index: 1 + at, body: body.clone() }),
+            );
+            Ok((changes, ()))
+        };
+        let done = self.transact(place, &rows, decide).await;
+        settle(copied.unnamed, &done);
+        done
+    }
+
+    pub async fn abort_copy(&self, account: &AccountName, abort: AbortCopy) -> Result<(), Failure> {
+        let place = self.place(account, &abort.blob).await?;
+        let conditions = BlobConditions { lease: abort.lease, ..BlobConditions::default() };
+        self.transact(&place, &[RECORD_ROW], |now, rows| {
+            let mut record = existing_in(&place, &rows[0])?;
+            record.lease = check_write(&conditions, Some(&record), now, Unmet::of_write)?;
+            match record.pending_copy() {
+                None => return Err(ErrorCode::NoPendingCopyOperation.into()),
+                Some(id) if id != abort.copy => return Err(ErrorCode::CopyIdMismatch.into()),
+                Some(_) => {}
+            }
+            record.changed = now;
+            record.end_copy(CopyStatus::Aborted, None, now);
+            Ok((vec![put_record(0, &record)], ()))
+        })
+        .await?;
+        // What another server has copied so far it drops when it has finished.
+        if let Some(task) = self.running_copies.lock().remove(&abort.copy) {
+            task.abort();
+        }
+        self.forget_copy(&place, abort.copy).await
+    }
+
+    /// Says of a target how its copy has ended.
+    async fn end_copy(
+        &self,
+        place: &Place,
+        id: CopyId,
+        status: CopyStatus,
+        description: Option<String>,
+    ) -> Result<(), Failure> {
+        self.transact(place, &[RECORD_ROW], |now, rows| {
+            let record = record_in(place, &rows[0])?.filter(|record| record.is_copying(id));
+            let changes = record.map(|mut record| {
+                record.changed = now;
+                record.end_copy(status, description.clone(), now);
+                put_record(0, &record)
+            });
+            Ok((changes.into_iter().collect(), ()))
+        })
+        .await
+    }
+
+    /// Removes the entry of a copy that has ended.
+    async fn forget_copy(&self, place: &Place, id: CopyId) -> Result<(), Failure> {
+        self.transact(&entries_of(place), &[&id.0], |_, rows| {
+            let is_there = rows[0].is_some();
+            Ok((is_there.then_some(Change::Delete { index: 0 }).into_iter().collect(), ()))
+        })
+        .await
+    }
+
+    /// The body of a target that waits for its bytes.
+    pub fn empty_body(&self, source: &Record) -> Body {
+        match source.kind {
+            BlobKind::Block => Body::Data(Data::Inline(Bytes::new())),
+            BlobKind::Append { .. } => {
+                Body::Pieces { generation: self.fresh_generation(), rows: 0, count: 0, length: 0 }
+            }
+            BlobKind::Page { .. } => {
+                Body::Pages { generations: vec![self.fresh_generation()], length: source.body.length() }
+            }
+        }
+    }
+}
+
+impl Record {
+    /// The copy that this blob is the target of, while it is under way.
+    pub fn pending_copy(&self) -> Option<CopyId> {
+        let copy = self.copy.as_ref().filter(|copy| copy.status == CopyStatus::Pending)?;
+        Some(copy.id)
+    }
+
+    fn is_copying(&self, id: CopyId) -> bool {
+        self.pending_copy() == Some(id)
+    }
+
+    /// Refuses a write to the bytes of a blob that waits for others.
+    pub fn refuse_while_copying(&self) -> Result<(), ErrorCode> {
+        self.pending_copy().map_or(Ok(()), |_| Err(ErrorCode::PendingCopyOperation))
+    }
+
+    fn end_copy(&mut self, status: CopyStatus, description: Option<String>, now: DateTime) {
+        if let Some(copy) = self.copy.take() {
+            let copied = if status == CopyStatus::Success { copy.total } else { copy.copied };
+            let ended =
+                CopyShown { status, status_description: description, copied, completed: Some(now), ..copy };
+            self.copy = Some(ended);
+        }
+    }
+}
+
+/// Where the entries of pending copies are, of the container of a blob.
+fn entries_of(place: &Place) -> Place {
+    Place { partition: PARTITION.to_vec(), ..place.clone() }
+}
+
+impl PendingCopy {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        out.extend_from_slice(&self.id.0);
+        put_bytes(&mut out, &self.target);
+        put_text(&mut out, self.account.as_str());
+        put_text(&mut out, self.source.path.container.as_str());
+        put_text(&mut out, self.source.path.name.as_str());
+        let (kind, time) = match self.source.moment {
+            BlobMoment::Current => (0, DateTime::MIN),
+            BlobMoment::Snapshot(time) => (1, time),
+            BlobMoment::Version(time) => (2, time),
+        };
+        out.push(kind);
+        put_time(&mut out, time);
+        put_time(&mut out, self.changed);
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::of_version(bytes, VERSION)?;
+        let id = Guid(reader.array()?);
+        let target = reader.bytes()?.to_vec();
+        let account = AccountName::parse(&reader.text()?)?;
+        let path = BlobPath {
+            container: ContainerName::parse(&reader.text()?).ok()?,
+            name: BlobName::parse(&reader.text()?).ok()?,
+        };
+        let (kind, time) = (reader.byte()?, reader.time()?);
+        let moment = match kind {
+            0 => BlobMoment::Current,
+            1 => BlobMoment::Snapshot(time),
+            2 => BlobMoment::Version(time),
+            _ => return None,
+        };
+        let changed = reader.time()?;
+        reader.is_done().then_some(Self { id, target, account, source: BlobTarget { path, moment }, changed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_reads_back_as_it_was_written_and_a_cut_one_does_not() {
+        let time = DateTime::from_ticks(638_000_000_000_000_001).unwrap();
+        for moment in [BlobMoment::Current, BlobMoment::Snapshot(time), BlobMoment::Version(time)] {
+            let path = BlobPath {
+                container: ContainerName::parse("box").unwrap(),
+                name: BlobName::parse("a/b").unwrap(),
+            };
+            let source = BlobTarget { path, moment };
+            let account = AccountName::parse("devstoreaccount1").unwrap();
+            let pending =
+                PendingCopy { id: Guid([7; 16]), target: b"c".to_vec(), account, source, changed: time };
+            let bytes = pending.encode();
+            assert_eq!(PendingCopy::decode(&bytes), Some(pending));
+            for length in 0..bytes.len() {
+                assert_eq!(PendingCopy::decode(&bytes[..length]), None, "{length}");
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Copies that go on behind their answer.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use tavola_model::{
+    AbortCopy, AccountName, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties, CopyBlob,
+    CopyId, CopySource, CopyStatus, DeleteSnapshots, ErrorCode, Guid, RehydratePriority,
+};
+
+use crate::bench::{bytes, delete, execute, get, path, put};
+use crate::troubled::Stores;
+
+const LARGE: usize = 300_000;
+
+fn copy(stores: &Stores, from: &str, to: &str) -> Result<BlobCopied, ErrorCode> {
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    let source = CopySource {
+        shown: format!("http://127.0.0.1/devstoreaccount1/box/{from}"),
+        host: "127.0.0.1".to_owned(),
+        path: format!("/devstoreaccount1/box/{from}"),
+        query: String::new(),
+        target: Some((account, path(from).into())),
+        authorization: None,
+        is_secure: false,
+    };
+    let copy = CopyBlob {
+        blob: path(to),
+        source,
+        metadata: Default::default(),
+        tags: Default::default(),
+        copies_tags: false,
+        tier: None,
+        rehydrate: RehydratePriority::Standard,
+        seals: None,
+        is_sync: false,
+        source_md5: None,
+        source_lease: None,
+        source_conditions: Default::default(),
+        conditions: BlobConditions::default(),
+    };
+    match stores.run(BlobCommand::CopyBlob(Box::new(copy)))?.0 {
+        BlobOutcome::BlobCopied(copied) => Ok(copied),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn abort(stores: &Stores, name: &str, copy: CopyId) -> Result<(), ErrorCode> {
+    stores.run(BlobCommand::AbortCopyBlob(AbortCopy { blob: path(name), copy, lease: None })).map(drop)
+}
+
+fn properties(stores: &Stores, name: &str) -> BlobProperties {
+    let asked = BlobCommand::GetBlobProperties(path(name).into(), BlobConditions::default());
+    match stores.run(asked).unwrap().0 {
+        BlobOutcome::BlobPropertiesFetched(properties) => *properties,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn status(stores: &Stores, name: &str) -> CopyStatus {
+    properties(stores, name).copy.unwrap().status
+}
+
+fn read(stores: &Stores, name: &str) -> Bytes {
+    stores.run(get(path(name).into(), None)).unwrap().1
+}
+
+#[test]
+fn what_is_small_is_copied_within_the_request_and_what_is_large_behind_it() {
+    let stores = Stores::new();
+    stores.put("small", 50_000);
+    stores.put("large", LARGE);
+    assert_eq!(copy(&stores, "small", "copy-of-small").unwrap().status, CopyStatus::Success);
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    let copied = copy(&stores, "large", "copy").unwrap();
+    assert_eq!(copied.status, CopyStatus::Pending);
+    stores.settle();
+    let shown = properties(&stores, "copy");
+    let pending = shown.copy.clone().unwrap();
+    assert_eq!((pending.id, pending.status, pending.total), (copied.id, CopyStatus::Pending, LARGE as u64));
+    assert_eq!((shown.length, pending.completed), (0, None));
+    // Nobody else writes to it meanwhile, and nobody copies what is not there yet.
+    let body = bytes(1, 10);
+    let refused = stores.runtime.block_on(execute(&stores.service, put("copy", &body), body.clone()));
+    assert_eq!(refused.unwrap_err(), ErrorCode::PendingCopyOperation);
+    assert_eq!(copy(&stores, "small", "copy").unwrap_err(), ErrorCode::PendingCopyOperation);
+    assert_eq!(copy(&stores, "copy", "third").unwrap_err(), ErrorCode::PendingCopyOperation);
+}
+
+#[test]
+fn a_pending_copy_ends_with_all_bytes() {
+    let stores = Stores::new();
+    stores.put("large", LARGE);
+    let copied = copy(&stores, "large", "copy").unwrap();
+    assert_eq!(copied.status, CopyStatus::Pending);
+    stores.settle();
+    let shown = properties(&stores, "copy");
+    let ended = shown.copy.unwrap();
+    assert_eq!((ended.id, ended.status, ended.copied), (copied.id, CopyStatus::Success, LARGE as u64));
+    assert!(ended.completed.is_some());
+    assert_eq!(read(&stores, "copy"), read(&stores, "large"));
+    assert_eq!(abort(&stores, "copy", copied.id), Err(ErrorCode::NoPendingCopyOperation));
+}
+
+#[test]
+fn a_copy_that_is_aborted_leaves_an_empty_blob_and_no_bytes() {
+    let stores = Stores::new();
+    stores.put("large", LARGE);
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    let copied = copy(&stores, "large", "copy").unwrap();
+    stores.settle();
+    assert_eq!(abort(&stores, "copy", Guid([9; 16])), Err(ErrorCode::CopyIdMismatch));
+    assert_eq!(abort(&stores, "missing", copied.id), Err(ErrorCode::BlobNotFound));
+    abort(&stores, "copy", copied.id).unwrap();
+    assert_eq!(status(&stores, "copy"), CopyStatus::Aborted);
+    assert_eq!(abort(&stores, "copy", copied.id), Err(ErrorCode::NoPendingCopyOperation));
+    assert_eq!(read(&stores, "copy"), Bytes::new());
+    // It can be written to again.
+    stores.contents.is_held.store(false, Ordering::SeqCst);
+    stores.put("copy", 20);
+    stores.settle();
+    assert_eq!(stores.contents.inner.bytes(), LARGE as u64);
+}
+
+#[test]
+fn the_next_start_goes_on_with_a_copy_and_knows_what_has_become_of_its_target() {
+    let mut stores = Stores::new();
+    stores.put("large", LARGE);
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    for target in ["kept", "deleted", "late"] {
+        assert_eq!(copy(&stores, "large", target).unwrap().status, CopyStatus::Pending);
+    }
+    stores.settle();
+    stores.run(delete(path("deleted").into(), DeleteSnapshots::Refuse)).unwrap();
+    stores.restart();
+    stores.contents.is_held.store(false, Ordering::SeqCst);
+    stores.runtime.block_on(stores.service.resume_blobs()).unwrap();
+    stores.settle();
+    for target in ["kept", "late"] {
+        assert_eq!(status(&stores, target), CopyStatus::Success, "{target}");
+        assert_eq!(read(&stores, target), read(&stores, "large"));
+    }
+    assert_eq!(stores.run(get(path("deleted").into(), None)).unwrap_err(), ErrorCode::BlobNotFound);
+    assert_eq!(stores.contents.inner.bytes(), 3 * LARGE as u64);
+    // Nothing is left to go on with.
+    stores.runtime.block_on(stores.service.resume_blobs()).unwrap();
+    stores.settle();
+    assert_eq!(stores.contents.inner.bytes(), 3 * LARGE as u64);
+}
+
+#[test]
+fn a_copy_whose_source_has_changed_fails_and_says_so() {
+    let mut stores = Stores::new();
+    stores.put("large", LARGE);
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    copy(&stores, "large", "copy").unwrap();
+    stores.settle();
+    stores.restart();
+    stores.contents.is_held.store(false, Ordering::SeqCst);
+    stores.put("large", LARGE + 1);
+    stores.runtime.block_on(stores.service.resume_blobs()).unwrap();
+    stores.settle();
+    let ended = properties(&stores, "copy").copy.unwrap();
+    assert_eq!(ended.status, CopyStatus::Failed);
+    assert!(ended.status_description.is_some_and(|text| text.contains("SourceConditionNotMet")));
+}

@@ -1,0 +1,140 @@
+//! A service whose store of contents can be told to fail, and to wait for ever.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tavola_engine::{
+    ByteSource, Content, ContentCursor, ContentError, ContentId, ContentSize, ContentStore, Engine,
+    MemoryContents, MemoryEngine, Owner, SpaceId, VisitContent,
+};
+use tavola_model::{BlobCommand, BlobOutcome, ErrorCode};
+use tavola_service::{Service, ServiceSettings};
+use tavola_system::SystemRandom;
+
+use crate::bench::{HeldClock, bytes, clock, create_container, execute, put};
+
+/// A service whose store of contents can be told to fail.
+pub struct Stores {
+    pub engine: Arc<dyn Engine>,
+    pub service: Service,
+    pub contents: Arc<TroubledContents>,
+    pub clock: Arc<HeldClock>,
+    pub runtime: tokio::runtime::Runtime,
+}
+
+impl Stores {
+    pub fn new() -> Self {
+        let clock = clock();
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new(clock.clone()));
+        let contents = Arc::new(TroubledContents {
+            inner: MemoryContents::new(clock.clone()),
+            is_damaged: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
+        });
+        let service = service_on(&engine, &contents, &clock);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let stores = Self { engine, service, contents, clock, runtime };
+        stores.runtime.block_on(execute(&stores.service, create_container(), Bytes::new())).unwrap();
+        stores
+    }
+
+    /// Ends the server and starts another one on the same stores.
+    pub fn restart(&mut self) {
+        self.service = service_on(&self.engine, &self.contents, &self.clock);
+        // What the last one was doing ends with its runtime.
+        self.runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    }
+
+    pub fn run(&self, command: BlobCommand) -> Result<(BlobOutcome, Bytes), ErrorCode> {
+        self.runtime.block_on(execute(&self.service, command, Bytes::new()))
+    }
+
+    pub fn put(&self, name: &str, length: usize) {
+        let body = bytes(3, length);
+        self.runtime.block_on(execute(&self.service, put(name, &body), body)).unwrap();
+    }
+
+    /// Lets what is done behind answers come to its end.
+    pub fn settle(&self) {
+        self.runtime.block_on(async {
+            for _ in 0..200 {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+}
+
+fn service_on(engine: &Arc<dyn Engine>, contents: &Arc<TroubledContents>, clock: &Arc<HeldClock>) -> Service {
+    let settings = ServiceSettings { copy_bytes_max: 100_000, ..ServiceSettings::default() };
+    Service::new(engine.clone(), clock.clone(), Arc::new(SystemRandom), settings)
+        .with_contents(contents.clone() as Arc<dyn ContentStore>)
+}
+
+/// Contents that are damaged, or that are never copied or dropped with their space, when told so.
+pub struct TroubledContents {
+    pub inner: MemoryContents,
+    pub is_damaged: AtomicBool,
+    pub is_held: AtomicBool,
+}
+
+#[async_trait]
+impl ContentStore for TroubledContents {
+    async fn put(
+        &self,
+        owner: &Owner,
+        size: ContentSize,
+        source: &mut dyn ByteSource,
+    ) -> Result<Content, ContentError> {
+        self.inner.put(owner, size, source).await
+    }
+
+    async fn load(
+        &self,
+        owner: &Owner,
+        content: &Content,
+        source: &mut dyn ByteSource,
+    ) -> Result<(), ContentError> {
+        self.inner.load(owner, content, source).await
+    }
+
+    async fn read(
+        &self,
+        space: SpaceId,
+        content: &Content,
+        range: Range<u64>,
+    ) -> Result<Box<dyn ByteSource>, ContentError> {
+        if self.is_damaged.load(Ordering::SeqCst) {
+            return Err(ContentError::Damaged { space, id: content.id, what: "a piece has another sum" });
+        }
+        self.inner.read(space, content, range).await
+    }
+
+    async fn copy(&self, space: SpaceId, content: &Content, owner: &Owner) -> Result<Content, ContentError> {
+        if self.is_held.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        self.inner.copy(space, content, owner).await
+    }
+
+    async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError> {
+        self.inner.drop_contents(space, contents).await
+    }
+
+    async fn drop_space(&self, space: SpaceId) -> Result<(), ContentError> {
+        if self.is_held.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        self.inner.drop_space(space).await
+    }
+
+    async fn visit(
+        &self,
+        from: Option<ContentCursor>,
+        visit: &mut VisitContent<'_>,
+    ) -> Result<Option<ContentCursor>, ContentError> {
+        self.inner.visit(from, visit).await
+    }
+}
