@@ -174,6 +174,20 @@ impl Form<'_> {
                     .origins
                     .of("etag", &value.replace("\\\"", "\"").trim_matches('"').replace("W/\"", ""));
             }
+            "Etag" => return self.origins.of("etag", unquoted),
+            "x-ms-snapshot" | "Snapshot" => return self.origins.of("snapshot", value),
+            "x-ms-copy-id" | "CopyId" => return self.origins.of("copy", value),
+            "last-modified"
+            | "Last-Modified"
+            | "x-ms-creation-time"
+            | "Creation-Time"
+            | "x-ms-copy-completion-time"
+            | "CopyCompletionTime"
+            | "x-ms-access-tier-change-time"
+            | "AccessTierChangeTime" => {
+                return seconds_between(&self.date, value).map_or(value.to_owned(), |_| "(time)".to_owned());
+            }
+            "NextMarker" if !value.is_empty() => return "(token)".to_owned(),
             "MessageId" => return self.origins.of("message", value),
             "PopReceipt" | "x-ms-popreceipt" => return self.origins.of("receipt", value),
             "InsertionTime" | "ExpirationTime" | "TimeNextVisible" | "x-ms-time-next-visible" => {

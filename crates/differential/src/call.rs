@@ -20,7 +20,7 @@ pub struct Call {
     pub headers: Vec<(&'static str, String)>,
     /// The body, empty for none.
     pub body: String,
-    /// The entity or message that the answer tells about.
+    /// The entity, message or blob that the answer tells about.
     pub subject: String,
     /// How long to wait before it is sent, for what becomes visible.
     pub wait_ms: u64,
@@ -61,7 +61,7 @@ impl Call {
         self
     }
 
-    /// The same about this entity or message.
+    /// The same about this entity, message or blob.
     #[must_use]
     pub fn about(mut self, subject: impl Into<String>) -> Self {
         self.subject = subject.into();
@@ -76,6 +76,8 @@ pub enum Service {
     Table,
     /// Queues.
     Queue,
+    /// Blobs.
+    Blob,
 }
 
 impl Service {
@@ -84,6 +86,7 @@ impl Service {
         match self {
             Self::Table => "table",
             Self::Queue => "queue",
+            Self::Blob => "blob",
         }
     }
 }
@@ -91,7 +94,7 @@ impl Service {
 /// Whether other sequences may run beside one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Company {
-    /// It keeps to tables and queues of its own.
+    /// It keeps to tables, queues and containers of its own.
     Welcome,
     /// It changes what the whole account shares.
     Alone,

@@ -8,7 +8,20 @@ use serde_json::Value;
 pub type Field = (String, String);
 
 /// Elements that stand in lists: each is counted, the first too.
-const LIST_ELEMENTS: [&str; 5] = ["QueueMessage", "SignedIdentifier", "Queue", "CorsRule", "entry"];
+const LIST_ELEMENTS: [&str; 12] = [
+    "QueueMessage",
+    "SignedIdentifier",
+    "Queue",
+    "CorsRule",
+    "entry",
+    "Container",
+    "Blob",
+    "BlobPrefix",
+    "Block",
+    "PageRange",
+    "ClearRange",
+    "Tag",
+];
 const DEPTH_MAX: usize = 64;
 
 /// The fields of a JSON text; `None` if it is not JSON.

@@ -45,7 +45,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// `table` or `queue`.
+    /// `table`, `queue` or `blob`.
     pub service: String,
     /// Pattern of the operation.
     pub operation: String,

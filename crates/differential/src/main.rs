@@ -21,6 +21,9 @@ struct Arguments {
     /// Sequences of requests to send
     #[arg(long, default_value_t = Options::default().sequences)]
     sequences: u64,
+    /// Sequences about blobs to send beside them
+    #[arg(long, default_value_t = Options::default().blob_sequences)]
+    blob_sequences: u64,
     /// Sequences at a time
     #[arg(long, default_value_t = Options::default().workers)]
     workers: usize,
@@ -30,8 +33,8 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let Arguments { seed, sequences, workers, survey } = Arguments::parse();
-    let options = Options { seed, sequences, workers, survey };
+    let Arguments { seed, sequences, blob_sequences, workers, survey } = Arguments::parse();
+    let options = Options { seed, sequences, blob_sequences, workers, survey };
     let known = match read_known() {
         Ok(known) => known,
         Err(message) => {
@@ -79,7 +82,8 @@ fn tell(options: &Options, known: &KnownDifferences, report: &Report) -> ExitCod
         options.seed
     );
     let default = Options::default();
-    let is_default = (options.seed, options.sequences) == (default.seed, default.sequences);
+    let shape = |options: &Options| (options.seed, options.sequences, options.blob_sequences);
+    let is_default = shape(options) == shape(&default);
     let is_stale = unmet.iter().any(|entry| !entry.rare);
     let failed = !report.unknown.is_empty() || (is_default && is_stale);
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }

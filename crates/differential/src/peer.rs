@@ -11,6 +11,7 @@ use crate::call::{Call, Service};
 /// Stands for an ETag, id or receipt that no answer has told yet.
 const NO_ETAG: &str = r#"W/"datetime'2019-01-01T00%3A00%3A00.0000000Z'""#;
 const NO_ID: &str = "00000000-0000-0000-0000-000000000001";
+const NO_SNAPSHOT: &str = "2019-01-01T00:00:00.0000000Z";
 const NO_RECEIPT: &str = "AgAAAAMAAAAAAAAAOrrCKtDj1gE=";
 
 /// A server, as one sequence sees it.
@@ -30,6 +31,8 @@ struct Memory {
     /// Ids and receipts of a message, oldest first.
     messages: HashMap<String, Message>,
     next: Option<(String, String)>,
+    /// The last snapshot of a blob.
+    snapshots: HashMap<String, String>,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +91,7 @@ impl Peer {
             None => match self.service {
                 Service::Table => Connection::open(&self.endpoint)?,
                 Service::Queue => Connection::open_queue(&self.endpoint)?,
+                Service::Blob => Connection::open_blob(&self.endpoint)?,
             },
         };
         let response = connection.send(request)?;
@@ -147,6 +151,7 @@ impl Memory {
             "id" => or(message.map(|message| &message.id), NO_ID),
             "receipt" => or(message.and_then(|message| message.receipts.last()), NO_RECEIPT),
             "first-receipt" => or(message.and_then(|message| message.receipts.first()), NO_RECEIPT),
+            "snapshot" => or(self.snapshots.get(subject), NO_SNAPSHOT),
             "next-partition" => or(self.next.as_ref().map(|(partition, _)| partition), ""),
             "next-row" => or(self.next.as_ref().map(|(_, row)| row), ""),
             _ => unreachable!("the generator writes no other placeholder"),
@@ -166,6 +171,10 @@ impl Memory {
         let next = |name: &str| response.header(&format!("x-ms-continuation-{name}")).map(str::to_owned);
         if let (Some(partition), Some(row)) = (next("NextPartitionKey"), next("NextRowKey")) {
             self.next = Some((partition, row));
+        }
+        if let Some(snapshot) = response.header("x-ms-snapshot").filter(|_| call.operation == "Snapshot Blob")
+        {
+            self.snapshots.insert(call.subject.clone(), snapshot.to_owned());
         }
         if let Some(receipt) = response.header("x-ms-popreceipt") {
             self.messages.entry(call.subject.clone()).or_default().receipts.push(receipt.to_owned());

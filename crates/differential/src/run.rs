@@ -10,7 +10,7 @@ use tavola_testkit::{Azurite, AzuriteService, TestServer};
 
 use crate::answer::Answer;
 use crate::call::{Call, Company, Sequence, Service};
-use crate::generate::sequence;
+use crate::generate::{blob_sequence, sequence};
 use crate::known::{Difference, KnownDifferences};
 use crate::peer::{Exchange, Peer};
 use crate::shorten::shorten;
@@ -20,8 +20,10 @@ use crate::shorten::shorten;
 pub struct Options {
     /// Makes the sequences.
     pub seed: u64,
-    /// How many.
+    /// How many about tables and queues.
     pub sequences: u64,
+    /// How many about blobs; none by itself until their differences are listed.
+    pub blob_sequences: u64,
     /// Sequences at a time: more than cores, because many wait for messages to show again.
     pub workers: usize,
     /// Goes on after unknown differences and counts them, to write the list for a new version.
@@ -30,7 +32,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, sequences: 700, workers: 12, survey: false }
+        Self { seed: 1, sequences: 700, blob_sequences: 0, workers: 12, survey: false }
     }
 }
 
@@ -59,6 +61,7 @@ pub struct Pair {
     ours: TestServer,
     azurite_table: Azurite,
     azurite_queue: Azurite,
+    azurite_blob: Azurite,
 }
 
 impl Pair {
@@ -68,6 +71,7 @@ impl Pair {
             ours: TestServer::start().map_err(|error| error.to_string())?,
             azurite_table: azurite(AzuriteService::Table)?,
             azurite_queue: azurite(AzuriteService::Queue)?,
+            azurite_blob: azurite(AzuriteService::Blob)?,
         })
     }
 
@@ -75,6 +79,7 @@ impl Pair {
         match service {
             Service::Table => (self.ours.table_endpoint(), self.azurite_table.endpoint()),
             Service::Queue => (self.ours.queue_endpoint(), self.azurite_queue.endpoint()),
+            Service::Blob => (self.ours.blob_endpoint(), self.azurite_blob.endpoint()),
         }
     }
 
@@ -105,6 +110,9 @@ fn cleaning(sequence: &Sequence) -> Option<Call> {
         (Company::Alone, _) => return None,
         (Company::Welcome, Service::Table) => ("Delete Table", format!("/Tables('Diff{number}')")),
         (Company::Welcome, Service::Queue) => ("Delete Queue", format!("/diff-{number}-q")),
+        (Company::Welcome, Service::Blob) => {
+            ("Delete Container", format!("/diff-{number}-c?restype=container"))
+        }
     };
     let call = Call::new(operation, "", Method::DELETE, target).header("x-ms-version", "2020-12-06");
     // Without it the emulator refuses to do anything with tables.
@@ -200,9 +208,10 @@ fn is_same(ours: &str, azurite: &str) -> bool {
 /// Runs all sequences.
 pub fn run(options: &Options, known: &KnownDifferences) -> Result<Report, String> {
     let pair = Pair::start()?;
-    let all: Vec<Sequence> = (0..options.sequences).map(|number| sequence(options.seed, number)).collect();
+    let of_blobs = (0..options.blob_sequences).map(|number| blob_sequence(options.seed, number));
+    let all = (0..options.sequences).map(|number| sequence(options.seed, number)).chain(of_blobs);
     let (alone, together): (Vec<Sequence>, Vec<Sequence>) =
-        all.into_iter().partition(|sequence| sequence.company == Company::Alone);
+        all.partition(|sequence| sequence.company == Company::Alone);
     let progress = Progress {
         pair: &pair,
         known,

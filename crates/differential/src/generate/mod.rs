@@ -1,6 +1,8 @@
 //! Sequences from a seed.
 
 mod batch;
+mod blob;
+mod blob_contents;
 mod entity;
 mod filter;
 mod queue;
@@ -29,6 +31,14 @@ pub fn sequence(seed: u64, number: u64) -> Sequence {
         (Service::Table, Company::Welcome, table::calls(&mut rng, number))
     };
     Sequence { service, number, company, calls }
+}
+
+/// The sequence at this index of a run about blobs. They are numbered apart, so that those about tables and queues are
+/// the same whatever is added here.
+pub fn blob_sequence(seed: u64, number: u64) -> Sequence {
+    let mut rng = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(!number));
+    let calls = blob::calls(&mut rng, number);
+    Sequence { service: Service::Blob, number, company: Company::Welcome, calls }
 }
 
 /// One of these.
@@ -60,7 +70,8 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_sequence_every_time_and_another_seed_another() {
-        let shown = |seed| format!("{:?}", (0..60).map(|number| sequence(seed, number)).collect::<Vec<_>>());
+        let both = |seed, number| [sequence(seed, number), blob_sequence(seed, number)];
+        let shown = |seed| format!("{:?}", (0..60).map(|number| both(seed, number)).collect::<Vec<_>>());
         assert_eq!(shown(1), shown(1));
         assert_ne!(shown(1), shown(2));
     }
