@@ -140,6 +140,13 @@ impl Pipeline {
             received.origin.secure,
         );
         reply.show_plan = self.settings.show_plan;
+        if let Some(address) = &address
+            && received.origin.service == StorageService::Blob
+            && !Reply::names_version(&received.headers)
+            && let Some(version) = Box::pin(self.service.default_blob_version(&address.account)).await
+        {
+            reply.take_default_version(&version);
+        }
         let query = Query::parse(received.query());
         let now = self.clock.now();
         let mut exchange = Exchange {

@@ -64,6 +64,19 @@ impl Reply {
         }
     }
 
+    /// Whether a request names the version it asks for.
+    pub fn names_version(headers: &HeaderMap) -> bool {
+        asked_version(headers).is_some()
+    }
+
+    /// Takes the request for one of this version, which its account has set for requests that name none. Text that is no
+    /// version changes nothing.
+    pub fn take_default_version(&mut self, text: &str) {
+        if let Ok(version) = ApiVersion::parse(text) {
+            self.version = version;
+        }
+    }
+
     /// Refuses a version that is none.
     pub fn check_version(&self) -> Result<(), ServiceError> {
         self.version_refusal.clone().map_or(Ok(()), Err)

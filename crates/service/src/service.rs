@@ -176,6 +176,13 @@ impl Service {
         done.map_err(|failure| failure.answer(service))
     }
 
+    /// The version that a request to the blob service is taken for if it names none, where the account has set one.
+    pub async fn default_blob_version(&self, account: &AccountName) -> Option<String> {
+        // Properties that cannot be read set nothing; whoever relies on them is told by the request itself.
+        let found = self.properties.get(account, StorageService::Blob).await.ok()?;
+        found.properties.blob.default_service_version.clone()
+    }
+
     /// Who may read a container without credentials; `None` if there is no such container.
     pub async fn public_access(
         &self,

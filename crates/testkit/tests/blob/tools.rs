@@ -128,6 +128,25 @@ fn blobs_are_copied_by_address_and_deleted_by_batch() {
     assert!(!found.contains("<Name>"), "what is deleted is not found: {found}");
 }
 
+/// An account says what version requests mean that name none.
+#[test]
+fn a_request_without_a_version_is_taken_for_one_of_the_default_version() {
+    let mut bench = Bench::start();
+    bench.expect(201, put_blob("/box/blob", "text"));
+    let unversioned = |bench: &mut Bench| {
+        let mut request = get("/box/blob");
+        request.headers.retain(|(name, _)| *name != "x-ms-version");
+        let found = bench.expect(200, request);
+        found.header("x-ms-version").map(str::to_owned)
+    };
+    assert_eq!(unversioned(&mut bench).as_deref(), Some("2019-02-02"));
+    let properties = "<StorageServiceProperties><DefaultServiceVersion>2015-07-08</DefaultServiceVersion></StorageServiceProperties>";
+    bench.expect(202, put("/?restype=service&comp=properties", properties));
+    assert_eq!(unversioned(&mut bench).as_deref(), Some("2015-07-08"));
+    let named = bench.expect(200, get("/box/blob"));
+    assert_eq!(named.header("x-ms-version"), Some("2021-12-02"), "what a request names counts");
+}
+
 /// Anybody may read what is public, and nothing else.
 #[test]
 fn what_is_public_is_read_without_credentials() {
