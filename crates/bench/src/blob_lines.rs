@@ -96,6 +96,7 @@ impl BlobStage {
         self.judge_rate(line, &series, NGINX, "× nginx sendfile", Bound::AtLeast(0.8));
         self.judge_cpu(line, &series, NGINX, "× nginx sendfile, per CPU second");
         self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(5.0));
+        self.judge_cpu(line, &series, AZURITE, "× Azurite, per CPU second");
         Ok(())
     }
 
@@ -141,6 +142,7 @@ impl BlobStage {
             }
         }
         self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(4.0));
+        self.judge_cpu(line, &series, AZURITE, "× Azurite, per CPU second");
         Ok(())
     }
 
@@ -174,7 +176,8 @@ impl BlobStage {
         self.report.check(line, measure, range, bound);
     }
 
-    fn judge_cpu(&mut self, line: &str, all: &[Series], other: &str, measure: &str) {
+    /// The same of what is done in a second of cores, which does not depend on who else is at work.
+    pub fn judge_cpu(&mut self, line: &str, all: &[Series], other: &str, measure: &str) {
         let find = |name: &str| all.iter().find(|series| series.name == name);
         let (Some(ours), Some(theirs)) = (find(TAVOLA), find(other)) else { return };
         let range = Range::of_ratios(&theirs.cpu_micros(), &ours.cpu_micros());

@@ -81,8 +81,11 @@ impl BlobStage {
         let series = take_turns(stage.plan.rounds, contestants)?;
         self.report.add_series(line, &series)?;
         self.judge_rate(line, &series, TABLE, "× insert of an entity of 1 KB", Bound::AtLeast(0.8));
+        self.judge_cpu(line, &series, TABLE, "× insert of an entity, per CPU second");
         self.judge_rate(line, &series, STORE, "× store of contents alone", Bound::AtLeast(0.5));
+        self.judge_cpu(line, &series, STORE, "× store of contents alone, per CPU second");
         self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(20.0));
+        self.judge_cpu(line, &series, AZURITE, "× Azurite, per CPU second");
         Ok(())
     }
 
@@ -112,7 +115,9 @@ impl BlobStage {
         let series = take_turns(stage.plan.rounds, contestants)?;
         self.report.add_series(line, &series)?;
         self.judge_rate(line, &series, TABLE, "× point read of an entity of 1 KB", Bound::AtLeast(0.9));
+        self.judge_cpu(line, &series, TABLE, "× point read of an entity, per CPU second");
         self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(40.0));
+        self.judge_cpu(line, &series, AZURITE, "× Azurite, per CPU second");
         Ok(())
     }
 

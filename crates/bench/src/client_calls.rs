@@ -7,18 +7,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::stream;
 use http::{HeaderValue, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use rustix::time::{ClockId, clock_gettime};
 use tavola_auth::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tavola_client::{
-    Account, Credential, Endpoints, Entity, RetrySettings, TableClient, Transport, TransportError,
+    Account, BulkOptions, Credential, Endpoints, Entity, RetrySettings, TableClient, Transport,
+    TransportError,
 };
 use tokio::net::TcpStream;
 
 use crate::AnyError;
-use crate::dataset::{Entities, partition_key, row_key};
+use crate::dataset::{BATCH_ROWS, Entities, partition_key, row_key};
+
+/// Transactions of bulk work on their way at once.
+pub const BULK_CONNECTIONS: usize = 16;
 
 /// Names one table of the development account at this host.
 pub fn table(host: &str, name: &str) -> Result<TableClient, AnyError> {
@@ -80,6 +85,8 @@ pub enum Kind {
     Get,
     /// A new entity.
     Insert,
+    /// New entities in bulk, counted one by one.
+    Bulk(Order),
 }
 
 /// Who makes it.
@@ -92,51 +99,89 @@ pub enum Stack {
 }
 
 /// What some calls took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Called {
     pub elapsed: Duration,
     /// Of the calling thread, kernel included.
     pub cpu: Duration,
 }
 
-/// Makes so many calls one after the other on a table of `rows` rows; inserts have numbers from `first` on.
-pub fn call(
-    host: &str,
-    kind: Kind,
-    stack: Stack,
-    (table_name, rows): (&str, u64),
-    first: u64,
-    count: u64,
-) -> Result<Called, AnyError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let table = table(host, table_name)?;
-        let entities = Entities::default();
-        let mut random = fastrand::Rng::with_seed(first);
-        let keys: Vec<(String, String)> = match kind {
-            Kind::Get => {
-                (0..count).map(|_| random.u64(..rows)).map(|row| (partition_key(row), row_key(row))).collect()
+/// Calls to make.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls<'a> {
+    /// `host:port` of the server's tables.
+    pub host: &'a str,
+    pub table: &'a str,
+    /// Rows of the table.
+    pub rows: u64,
+    pub kind: Kind,
+    pub stack: Stack,
+    /// New entities have numbers from here on.
+    pub first: u64,
+    pub count: u64,
+}
+
+impl Calls<'_> {
+    /// Prepares them, and makes them one after the other unless they are only to be prepared.
+    pub fn run(self, is_sent: bool) -> Result<Called, AnyError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let table = table(self.host, self.table)?;
+            let (keys, people) = self.prepare();
+            match self.stack {
+                Stack::Typed if is_sent => call_typed(&table, self.kind, keys, people).await,
+                Stack::Typed => {
+                    std::hint::black_box((keys, people));
+                    Ok(Called::default())
+                }
+                Stack::Raw => {
+                    let requests = record(self.host, self.table, self.kind, keys, people).await?;
+                    if is_sent { call_raw(self.host, requests).await } else { Ok(Called::default()) }
+                }
             }
-            Kind::Insert => (first..first + count)
-                .map(|row| (format!("c{:05}", row % 1000), format!("r{row:012}")))
-                .collect(),
-        };
-        let people: Vec<Person> = match kind {
-            Kind::Get => Vec::new(),
-            Kind::Insert => keys
-                .iter()
-                .zip(first..)
-                .map(|((partition, row), seed)| Person::new(&entities, partition.clone(), row.clone(), seed))
-                .collect(),
-        };
-        match stack {
-            Stack::Typed => call_typed(&table, kind, keys, people).await,
-            Stack::Raw => {
-                let requests = record(host, table_name, kind, keys, people).await?;
-                call_raw(host, requests).await
+        })
+    }
+
+    fn prepare(&self) -> (Vec<(String, String)>, Vec<Person>) {
+        let entities = Entities::default();
+        let mut random = fastrand::Rng::with_seed(self.first);
+        let numbers = self.first..self.first + self.count;
+        match self.kind {
+            Kind::Get => {
+                let rows = numbers.map(|_| random.u64(..self.rows));
+                (rows.map(|row| (partition_key(row), row_key(row))).collect(), Vec::new())
+            }
+            Kind::Insert => {
+                let person = |number| {
+                    let (partition, row) = (format!("c{:05}", number % 1000), format!("r{number:012}"));
+                    Person::new(&entities, partition, row, number)
+                };
+                (Vec::new(), numbers.map(person).collect())
+            }
+            Kind::Bulk(order) => {
+                (Vec::new(), numbers.map(|number| order.person(&entities, number)).collect())
             }
         }
-    })
+    }
+}
+
+/// How the input of bulk work is ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// A hundred entities of each partition together, as the generator's batches.
+    ByPartition,
+    /// Each entity in another of 64 partitions than the one before.
+    InTurn,
+}
+
+impl Order {
+    fn person(self, entities: &Entities, number: u64) -> Person {
+        let partition = match self {
+            Order::ByPartition => format!("b{:09}", number / BATCH_ROWS),
+            Order::InTurn => format!("t{:09}", (number / (64 * BATCH_ROWS) * 64) + number % 64),
+        };
+        Person::new(entities, partition, format!("r{number:012}"), number)
+    }
 }
 
 async fn call_typed(
@@ -158,6 +203,14 @@ async fn call_typed(
         Kind::Insert => {
             for person in &people {
                 std::hint::black_box(table.insert(person, None).await?);
+            }
+        }
+        Kind::Bulk(_) => {
+            let count = people.len() as u64;
+            let options = BulkOptions { concurrency: BULK_CONNECTIONS, ..BulkOptions::default() };
+            let report = table.bulk_insert(stream::iter(people), Some(options)).await?;
+            if report.written != count {
+                return Err(format!("{} of {count} entities were written", report.written).into());
             }
         }
     }
@@ -188,6 +241,7 @@ async fn record(
                 let _ = table.insert(person, None).await;
             }
         }
+        Kind::Bulk(_) => return Err("bulk work is not recorded".into()),
     }
     let requests = std::mem::take(&mut *recorder.0.lock().unwrap_or_else(PoisonError::into_inner));
     requests.into_iter().map(|request| origin_form(host, request)).collect()

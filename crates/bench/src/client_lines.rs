@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
-use futures_util::{TryStreamExt, stream};
-use tavola_client::{BulkOptions, In, TableClient};
+use futures_util::TryStreamExt;
+use tavola_client::{In, TableClient};
 
 use crate::AnyError;
-use crate::client_calls::{Called, Kind, Person, Stack, call, table};
+use crate::client_calls::{BULK_CONNECTIONS, Called, Calls, Kind, Order, Person, Stack, table};
 use crate::compare::{Contestant, Range, Series, take_turns};
 use crate::cores::{Cores, on_cores};
-use crate::dataset::{BATCH_ROWS, Entities, PARTITION_ROWS, partition_key};
+use crate::dataset::{BATCH_ROWS, PARTITION_ROWS, partition_key};
 use crate::instructions::total;
 use crate::load::{Load, Measured, latencies, run};
 use crate::process::cpu_time;
@@ -27,7 +27,6 @@ const TYPED: &str = "typed client";
 const RAW: &str = "bare hyper";
 const GENERATOR: &str = "generator";
 const QUERIES: &str = "eight queries";
-const BULK_CONNECTIONS: usize = 16;
 const RANGES: usize = 8;
 const BULK_TIME_MAX: Duration = Duration::from_secs(120);
 /// Calls counted by callgrind, and so many times as many.
@@ -57,7 +56,7 @@ impl ClientPlan {
 pub struct ClientCallOptions {
     /// `host:port` of the server's tables.
     pub host: String,
-    /// `get` or `insert`
+    /// `get`, `insert` or `bulk`
     pub kind: String,
     /// `typed` or `raw`
     pub stack: String,
@@ -67,12 +66,16 @@ pub struct ClientCallOptions {
     pub first: u64,
     /// How many calls.
     pub count: u64,
+    /// They are made, and not only prepared.
+    pub is_sent: bool,
 }
 
 /// Makes them.
 pub fn client_calls(options: &ClientCallOptions) -> Result<(), AnyError> {
-    let ClientCallOptions { host, kind, stack, rows, first, count } = options;
-    call(host, kind.parse()?, stack.parse()?, (TABLE, *rows), *first, *count).map(|_| ())
+    let ClientCallOptions { host, kind, stack, rows, first, count, is_sent } = options;
+    let (kind, stack) = (kind.parse()?, stack.parse()?);
+    let calls = Calls { host, table: TABLE, rows: *rows, kind, stack, first: *first, count: *count };
+    calls.run(*is_sent).map(|_| ())
 }
 
 impl FromStr for Kind {
@@ -82,7 +85,8 @@ impl FromStr for Kind {
         match text {
             "get" => Ok(Self::Get),
             "insert" => Ok(Self::Insert),
-            _ => Err("a kind is get or insert".into()),
+            "bulk" => Ok(Self::Bulk(Order::ByPartition)),
+            _ => Err("a kind is get, insert or bulk".into()),
         }
     }
 }
@@ -135,6 +139,11 @@ pub fn client(extent: Extent, only: &str) -> Result<(), AnyError> {
     ] {
         if line.contains(only) {
             stage.run_bulk(line, order)?;
+            if order == Order::ByPartition
+                && let Err(error) = stage.run_counted_bulk(line)
+            {
+                stage.report.note(format!("{line}: instructions could not be counted: {error}"));
+            }
         }
     }
     if "client parallel scan".contains(only) {
@@ -149,15 +158,6 @@ pub fn client(extent: Extent, only: &str) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// How the input of bulk work is ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    /// A hundred entities of each partition together, as the generator's batches.
-    ByPartition,
-    /// Each entity in another of 64 partitions than the one before.
-    InTurn,
-}
-
 impl ClientStage {
     fn host(&self) -> &str {
         &self.server.endpoint.host
@@ -168,16 +168,19 @@ impl ClientStage {
         self.fresh.fetch_add(count, Ordering::Relaxed)
     }
 
+    /// Makes calls on the generator's cores.
+    fn call(&self, kind: Kind, stack: Stack, count: u64) -> Result<Called, AnyError> {
+        let (first, rows) = (self.fresh(count), self.plan.rows);
+        let calls = Calls { host: self.host(), table: TABLE, rows, kind, stack, first, count };
+        on_cores(&self.cores.generator, || calls.run(true))
+    }
+
     fn run_calls(&mut self, line: &str, kind: Kind, most: f64) -> Result<(), AnyError> {
         let stage = &*self;
         let calls = stage.plan.calls;
         let contestants = [(TYPED, Stack::Typed), (RAW, Stack::Raw)].map(|(name, stack)| {
             let round = Box::new(move || {
-                let (first, table) = (stage.fresh(calls), (TABLE, stage.plan.rows));
-                let called = on_cores(&stage.cores.generator, || {
-                    call(stage.host(), kind, stack, table, first, calls)
-                })?;
-                let Called { elapsed, cpu } = called;
+                let Called { elapsed, cpu } = stage.call(kind, stack, calls)?;
                 Ok(Measured { requests: calls, elapsed, latency: latencies(), cpu })
             });
             Contestant { name, process_id: None, round }
@@ -196,27 +199,42 @@ impl ClientStage {
     /// Instructions of a call in user space, by callgrind: what two runs of different length differ by.
     fn run_counted(&mut self, line: &str, kind: &str) -> Result<(), AnyError> {
         let count = |stack: &str| {
-            let (fewer, more) =
-                (self.count(kind, stack, COUNTED_CALLS)?, self.count(kind, stack, 3 * COUNTED_CALLS)?);
-            Ok::<_, AnyError>(more.saturating_sub(fewer) / (2 * COUNTED_CALLS))
+            let sent = self.count(kind, stack, true)?;
+            Ok::<_, AnyError>(sent.saturating_sub(self.count(kind, stack, false)?))
         };
         let (typed, raw) = (count("typed")?, count("raw")?);
-        self.report.note(format!("{line}: {typed} instructions, {raw} of them or as many by bare hyper"));
+        self.report.note(format!("{line}: {typed} instructions, by bare hyper {raw}"));
         let range = Range::of(&[typed as f64 / raw.max(1) as f64]);
         self.report.check(line, "× bare hyper, instructions in user space", range, Bound::None);
         Ok(())
     }
 
-    fn count(&self, kind: &str, stack: &str, calls: u64) -> Result<u64, AnyError> {
+    /// Instructions of a bulk insert for each entity.
+    fn run_counted_bulk(&mut self, line: &str) -> Result<(), AnyError> {
+        let sent = self.count("bulk", "typed", true)?;
+        let range = Range::of(&[sent.saturating_sub(self.count("bulk", "typed", false)?) as f64]);
+        self.report.check(line, "instructions in user space an entity", range, Bound::None);
+        Ok(())
+    }
+
+    /// Instructions for each call, from two runs of different length.
+    fn count(&self, kind: &str, stack: &str, is_sent: bool) -> Result<u64, AnyError> {
+        let fewer = self.count_run(kind, stack, COUNTED_CALLS, is_sent)?;
+        let more = self.count_run(kind, stack, 3 * COUNTED_CALLS, is_sent)?;
+        Ok(more.saturating_sub(fewer) / (2 * COUNTED_CALLS))
+    }
+
+    fn count_run(&self, kind: &str, stack: &str, calls: u64, is_sent: bool) -> Result<u64, AnyError> {
         let output = self.folder.path().join("callgrind.out");
         let mut command = Command::new("valgrind");
-        command.arg("--tool=callgrind");
-        command.arg(format!("--callgrind-out-file={}", output.display())).arg(std::env::current_exe()?);
+        command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", output.display()));
+        command.arg(std::env::current_exe()?);
         command.args(["client-calls", "--host", self.host(), "--kind", kind, "--stack", stack]);
         for (name, value) in [("--rows", self.plan.rows), ("--first", self.fresh(calls)), ("--count", calls)]
         {
             command.arg(name).arg(value.to_string());
         }
+        command.args((!is_sent).then_some("--prepare-only"));
         command.stdout(Stdio::null()).stderr(Stdio::null());
         if !on_cores(&self.cores.generator, || command.status())?.success() {
             return Err("valgrind failed".into());
@@ -235,37 +253,19 @@ impl ClientStage {
             let measured = run(&stage.cores, &target, load, &source)?;
             Ok(Measured { requests: measured.requests * BATCH_ROWS, ..measured })
         };
-        let bulk = || on_cores(&stage.cores.generator, || stage.bulk(order, count));
+        let bulk = || {
+            let process_id = stage.server.target().process_id;
+            let cpu_before = cpu_time(process_id);
+            let elapsed = stage.call(Kind::Bulk(order), Stack::Typed, count)?.elapsed;
+            let cpu = cpu_time(process_id).saturating_sub(cpu_before);
+            Ok(Measured { requests: count, elapsed, latency: latencies(), cpu })
+        };
         let contestants = vec![
             Contestant { name: TYPED, process_id: None, round: Box::new(bulk) },
             Contestant { name: GENERATOR, process_id: None, round: Box::new(batches) },
         ];
         let series = take_turns(stage.plan.rounds, contestants)?;
         self.judge(&format!("{line}, entities/s"), &series, "× the generator's batches", 0.9)
-    }
-
-    fn bulk(&self, order: Order, count: u64) -> Result<Measured, AnyError> {
-        let entities = Entities::default();
-        let first = self.fresh(count);
-        let person = |number: u64| {
-            let partition = match order {
-                Order::ByPartition => format!("b{:09}", number / BATCH_ROWS),
-                Order::InTurn => format!("t{:09}", (number / 6_400 * 64) + number % 64),
-            };
-            Person::new(&entities, partition, format!("r{number:012}"), number)
-        };
-        let people: Vec<Person> = (first..first + count).map(person).collect();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let table = table(self.host(), TABLE)?;
-        let options = BulkOptions { concurrency: BULK_CONNECTIONS, ..BulkOptions::default() };
-        let (started, cpu_before) = (Instant::now(), cpu_time(self.server.target().process_id));
-        let report = runtime.block_on(table.bulk_insert(stream::iter(people), Some(options)))?;
-        let elapsed = started.elapsed();
-        if report.written != count {
-            return Err(format!("{} of {count} entities were written", report.written).into());
-        }
-        let cpu = cpu_time(self.server.target().process_id).saturating_sub(cpu_before);
-        Ok(Measured { requests: count, elapsed, latency: latencies(), cpu })
     }
 
     /// Entities a second of a parallel scan that knows no keys, beside as many queries that were given even ranges.

@@ -34,6 +34,7 @@ fn run(matches: &ArgMatches) -> Result<(), AnyError> {
             rows: number(inner, "rows"),
             first: number(inner, "first"),
             count: number(inner, "count"),
+            is_sent: !inner.get_flag("prepare-only"),
         }),
         Some(("growth", inner)) => {
             let mut rows = Vec::new();
@@ -106,7 +107,8 @@ fn command() -> Command {
             Command::new("client-calls")
                 .hide(true)
                 .args(["host", "kind", "stack"].map(|name| Arg::new(name).long(name).required(true)))
-                .args(["rows", "first", "count"].map(|name| count(name, "1", "how many"))),
+                .args(["rows", "first", "count"].map(|name| count(name, "1", "how many")))
+                .arg(Arg::new("prepare-only").long("prepare-only").action(ArgAction::SetTrue)),
         )
         .subcommand(
             Command::new("growth")

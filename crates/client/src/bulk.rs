@@ -24,6 +24,9 @@ use crate::write::{Change, Condition, Write};
 
 /// Packed bytes after which a transaction is full: their text must stay below 4 MiB.
 const TRANSACTION_BYTES: usize = 1536 * 1024;
+/// Transactions of small entities that may wait, for each one on its way: so that input that goes round many partitions
+/// still fills them.
+const WAITING_MAX: usize = 16;
 
 /// How far long work has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -235,7 +238,9 @@ struct Run<'a> {
     table: &'a TableClient,
     options: &'a BulkOptions,
     waiting: HashMap<Box<str>, Waiting>,
+    /// Writes that wait, and their packed bytes.
     count: usize,
+    bytes: usize,
     sending: FuturesUnordered<futures_core::future::BoxFuture<'a, Sent>>,
     report: BulkReport,
 }
@@ -247,6 +252,7 @@ impl<'a> Run<'a> {
             options,
             waiting: HashMap::new(),
             count: 0,
+            bytes: 0,
             sending: FuturesUnordered::new(),
             report: BulkReport::default(),
         }
@@ -256,8 +262,9 @@ impl<'a> Run<'a> {
     async fn add(&mut self, place: u64, write: Write) -> Result<()> {
         let partition: Box<str> = write.key.partition.as_str().into();
         let waiting = self.waiting.entry(partition.clone()).or_default();
-        waiting.writes.push_back((place, write));
         self.count += 1;
+        self.bytes += write.change.packed_bytes();
+        waiting.writes.push_back((place, write));
         if waiting.writes.len() >= TRANSACTION_OPERATIONS_MAX && !waiting.busy {
             self.begin(&partition);
         }
@@ -265,8 +272,10 @@ impl<'a> Run<'a> {
         while self.sending.len() >= concurrency {
             self.take_one().await?;
         }
-        // So many transactions may wait beside those on their way.
-        while self.count >= concurrency * TRANSACTION_OPERATIONS_MAX {
+        // As many bytes may wait as are on their way at most.
+        while self.count >= concurrency * WAITING_MAX * TRANSACTION_OPERATIONS_MAX
+            || self.bytes >= concurrency * TRANSACTION_BYTES
+        {
             self.begin_largest();
             if !self.sending.is_empty() {
                 self.take_one().await?;
@@ -301,7 +310,7 @@ impl<'a> Run<'a> {
         let Some(waiting) = self.waiting.get_mut(partition) else { return };
         let (mut rows, mut bytes, mut writes) = (HashSet::new(), 0, Vec::new());
         while let Some((_, write)) = waiting.writes.front() {
-            let size = write.change.properties().map_or(0, |properties| properties.as_bytes().len());
+            let size = write.change.packed_bytes();
             let full =
                 writes.len() == TRANSACTION_OPERATIONS_MAX || (bytes + size > TRANSACTION_BYTES && bytes > 0);
             if full || !rows.insert(write.key.row.clone()) {
@@ -312,6 +321,7 @@ impl<'a> Run<'a> {
         }
         waiting.busy = true;
         self.count -= writes.len();
+        self.bytes -= bytes;
         let (table, options, partition) = (self.table, self.options, partition.into());
         self.sending.push(Box::pin(send(table, options.write.as_ref(), partition, writes)));
     }

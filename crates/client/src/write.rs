@@ -73,6 +73,11 @@ impl Change {
         }
     }
 
+    /// Bytes of the packed properties.
+    pub(crate) fn packed_bytes(&self) -> usize {
+        self.properties().map_or(0, |properties| properties.as_bytes().len())
+    }
+
     fn properties_mut(&mut self) -> Option<&mut Properties> {
         match self {
             Self::Insert(properties)

@@ -28,6 +28,11 @@ impl<'a> Pieces<'a> {
         self.taken
     }
 
+    /// Whether all has come and been given that was announced. A source that has more is still refused by `next`.
+    pub fn is_complete(&self) -> bool {
+        self.rest.is_empty() && self.size == ContentSize::Exactly(self.taken)
+    }
+
     /// The next piece; `None` at the end of a source that gave what was announced.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ContentError> {
         while !self.has_ended {
@@ -40,7 +45,7 @@ impl<'a> Pieces<'a> {
             if self.taken > self.size.bytes_max() {
                 return Err(ContentError::Size { announced: self.size.bytes_max(), found: self.taken });
             }
-            if self.rest.is_empty() && piece.len() == PIECE_BYTES_MAX {
+            if self.is_complete() || (self.rest.is_empty() && piece.len() == PIECE_BYTES_MAX) {
                 return Ok(Some(piece));
             }
             if let Some(full) = self.add(&piece) {

@@ -91,7 +91,7 @@ enum Chore {
     },
     /// Measure the server beside its lower bounds and Azurite; not part of `test`
     Bench {
-        /// Small tables only: two minutes instead of fifteen
+        /// Small tables only: five minutes instead of twenty
         #[arg(long)]
         quick: bool,
     },

@@ -49,14 +49,24 @@ pub(crate) async fn put(
     let mut pieces = Pieces::new(source, size);
     let mut next = pieces.next().await?;
     while let Some(piece) = next {
-        let writing = tokio::task::spawn_blocking(move || writer.write(&piece).map(|()| writer));
+        // The sums go with the last piece, where it is known to be the last.
+        let is_last = pieces.is_complete();
+        let writing = tokio::task::spawn_blocking(move || {
+            writer.write(&piece)?;
+            if is_last {
+                writer.write_sums()?;
+            }
+            Ok::<_, ContentError>(writer)
+        });
         let (taken, written) = tokio::join!(pieces.next(), writing);
         writer = written.map_err(failed)??;
         next = taken?;
     }
     let length = pieces.taken();
-    let writer = tokio::task::spawn_blocking(move || writer.write_sums().map(|()| writer)).await;
-    let writer = writer.map_err(failed)??;
+    if writer.written != stored_bytes(length) {
+        let writing = tokio::task::spawn_blocking(move || writer.write_sums().map(|()| writer));
+        writer = writing.await.map_err(failed)??;
+    }
     for extent in writer.extents() {
         let synced = parts.queue_of(writer.kind).sync(&extent.extent).await;
         synced.map_err(|_| ContentError::Unavailable { reason: crate::commit::POISONED })?;

@@ -57,8 +57,9 @@ pub(crate) async fn read(
             ready: VecDeque::new(),
         }));
     }
+    let buffer = reading.buffer(next);
     let begun = tokio::task::spawn_blocking(move || {
-        let first = reading.begin(next)?;
+        let first = reading.begin(next, buffer)?;
         Ok::<_, ContentError>((reading, first))
     });
     let (reading, first) = begun.await.map_err(|cause| ContentError::Failed { cause: cause.into() })??;
@@ -83,18 +84,35 @@ struct Reading {
 }
 
 impl Reading {
+    /// Memory for a piece, with room for the sums of a content that has but one. It is taken by whoever asks for the piece
+    /// and not by the thread that reads it: of threads there may be hundreds, and the allocator keeps for each what it
+    /// has once taken, until it takes again.
+    fn buffer(&self, number: u64) -> Vec<u8> {
+        let is_only = piece_count(self.row.length) == 1;
+        Vec::with_capacity(self.piece_bytes(number) + if is_only { self.table_bytes() } else { 0 })
+    }
+
+    fn piece_bytes(&self, number: u64) -> usize {
+        usize::try_from((self.row.length - number * PIECE).min(PIECE)).expect("at most a piece")
+    }
+
+    fn table_bytes(&self) -> usize {
+        usize::try_from(piece_count(self.row.length) * SUM_BYTES).unwrap_or(usize::MAX)
+    }
+
     /// Reads the sums and one piece. A content of one piece is read with its sums at once.
-    fn begin(&mut self, number: u64) -> Result<Bytes, ContentError> {
-        let table_bytes = usize::try_from(piece_count(self.row.length) * SUM_BYTES).unwrap_or(usize::MAX);
+    fn begin(&mut self, number: u64, buffer: Vec<u8>) -> Result<Bytes, ContentError> {
         if piece_count(self.row.length) == 1 {
-            let length = usize::try_from(self.row.length).expect("at most a piece");
-            let mut bytes = self.read_range(length + table_bytes, 0)?;
-            self.set_sums(bytes.split_off(length))?;
+            let length = self.piece_bytes(number);
+            let mut bytes = self.read_range(buffer, length + self.table_bytes(), 0)?;
+            self.set_sums(bytes[length..].to_vec())?;
+            bytes.truncate(length);
             return self.check(number, bytes);
         }
-        let table = self.read_range(table_bytes, self.row.length)?;
+        let table = Vec::with_capacity(self.table_bytes());
+        let table = self.read_range(table, self.table_bytes(), self.row.length)?;
         self.set_sums(table)?;
-        self.piece(number)
+        self.piece(number, buffer)
     }
 
     fn set_sums(&mut self, table: Vec<u8>) -> Result<(), ContentError> {
@@ -104,18 +122,16 @@ impl Reading {
     }
 
     /// Reads and checks a piece.
-    fn piece(&self, number: u64) -> Result<Bytes, ContentError> {
-        let at = number * PIECE;
-        let length = usize::try_from((self.row.length - at).min(PIECE)).expect("at most a piece");
-        let bytes = self.read_range(length, at)?;
+    fn piece(&self, number: u64, buffer: Vec<u8>) -> Result<Bytes, ContentError> {
+        let bytes = self.read_range(buffer, self.piece_bytes(number), number * PIECE)?;
         self.check(number, bytes)
     }
 
-    /// Reads and checks pieces, up to the first that is damaged.
-    fn pieces(&self, numbers: Range<u64>) -> VecDeque<Result<Bytes, ContentError>> {
+    /// Reads and checks pieces from a number on, one for each buffer, up to the first that is damaged.
+    fn pieces(&self, first: u64, buffers: Vec<Vec<u8>>) -> VecDeque<Result<Bytes, ContentError>> {
         let mut pieces = VecDeque::new();
-        for number in numbers {
-            pieces.push_back(self.piece(number));
+        for (number, buffer) in (first..).zip(buffers) {
+            pieces.push_back(self.piece(number, buffer));
             if pieces.back().is_some_and(Result::is_err) {
                 break;
             }
@@ -130,8 +146,9 @@ impl Reading {
         Ok(bytes.into())
     }
 
-    fn read_range(&self, length: usize, at: u64) -> Result<Vec<u8>, ContentError> {
-        read_range(&self.extents, &self.row.regions, length, at).map_err(|error| match error.kind() {
+    /// Fills an empty buffer that has room for so many bytes.
+    fn read_range(&self, buffer: Vec<u8>, length: usize, at: u64) -> Result<Vec<u8>, ContentError> {
+        read_range(&self.extents, &self.row.regions, buffer, length, at).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.damaged("its extent is missing"),
             io::ErrorKind::UnexpectedEof => self.damaged("its extent is cut"),
             _ => ContentError::Failed { cause: error.into() },
@@ -144,38 +161,44 @@ impl Reading {
     }
 }
 
-/// So many bytes of regions one after the other, from an offset on. Bytes that are in one region are read into memory
-/// that nobody has filled with zeros before.
-fn read_range(extents: &Extents, regions: &[Region], length: usize, at: u64) -> io::Result<Vec<u8>> {
+/// Fills an empty buffer with so many bytes of regions one after the other, from an offset on. Bytes that are in one region
+/// are read into memory that nobody has filled with zeros before.
+fn read_range(
+    extents: &Extents,
+    regions: &[Region],
+    mut buffer: Vec<u8>,
+    length: usize,
+    at: u64,
+) -> io::Result<Vec<u8>> {
     let mut start = at;
     for region in regions {
         if start < region.length {
             if region.length - start >= length as u64 {
                 let extent = extents.file(region.extent)?;
-                return read_exactly(&extent.file, length, region.offset + start);
+                return read_exactly(&extent.file, buffer, length, region.offset + start);
             }
             break;
         }
         start -= region.length;
     }
-    let mut bytes = vec![0; length];
-    read_stored(extents, regions, &mut bytes, at)?;
-    Ok(bytes)
+    buffer.resize(length, 0);
+    read_stored(extents, regions, &mut buffer, at)?;
+    Ok(buffer)
 }
 
-fn read_exactly(file: &File, length: usize, offset: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(length);
-    while bytes.len() < length {
-        let at = offset + bytes.len() as u64;
-        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), at) {
+fn read_exactly(file: &File, mut buffer: Vec<u8>, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+    assert!(buffer.is_empty() && buffer.capacity() >= length, "the buffer has room");
+    while buffer.len() < length {
+        let at = offset + buffer.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut buffer), at) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
     // The memory may be larger than was asked for, and then more was read.
-    bytes.truncate(length);
-    Ok(bytes)
+    buffer.truncate(length);
+    Ok(buffer)
 }
 
 /// Fills a buffer with the bytes of regions one after the other, from an offset on.
@@ -220,8 +243,10 @@ impl ContentSource {
     fn ask_ahead(&mut self) {
         let first = self.next + self.ready.len() as u64;
         if self.ahead.is_none() && self.ready.len() <= PIECES_LEFT_MIN && first < self.end {
-            let (reading, numbers) = (self.reading.clone(), first..self.end.min(first + PIECES_AT_ONCE));
-            self.ahead = Some(tokio::task::spawn_blocking(move || reading.pieces(numbers)));
+            let numbers = first..self.end.min(first + PIECES_AT_ONCE);
+            let buffers = numbers.map(|number| self.reading.buffer(number)).collect();
+            let reading = self.reading.clone();
+            self.ahead = Some(tokio::task::spawn_blocking(move || reading.pieces(first, buffers)));
         }
     }
 }

@@ -11,8 +11,8 @@ use tavola_engine::{ByteSource, SourceError};
 use tavola_model::{BlockWritten, Crc64, ErrorCode, ServiceError, TransferSums};
 use tokio::task::JoinHandle;
 
-/// A piece of fewer bytes is summed where it is: handing it over would take as long.
-const BESIDE_BYTES_MIN: usize = 32 * 1024;
+/// A piece of fewer bytes is summed where it is: handing it over and back takes a good part of the time.
+const BESIDE_BYTES_MIN: usize = 128 * 1024;
 
 /// What was summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
