@@ -136,6 +136,69 @@ async fn flushed_lines_are_read_back_in_order() {
 }
 
 #[tokio::test]
+async fn a_closed_blob_out_of_the_span_is_not_read() {
+    let counted = Counted::start();
+    let container = counted.account.container("logs");
+    container.create().await.unwrap();
+    let at = |hour, minute| DateTime::from_parts((2026, 11, 15), (hour, minute, 0), 0).unwrap();
+    let settings = LogSettings { buffer_age_max: Duration::from_secs(600), ..LogSettings::default() };
+    let (early, late) = (
+        LogWriter::new(container.clone(), "orders", settings),
+        LogWriter::new(container.clone(), "orders", settings),
+    );
+    for (log, minutes) in [(&early, [20, 3, 10]), (&late, [41, 59, 50])] {
+        for minute in minutes {
+            log.line(at(18, minute), "line").await.unwrap();
+        }
+        log.flush().await.unwrap();
+    }
+    let read = async |from, to| {
+        let read = read_log(&container, "orders", from, to).try_collect::<Vec<_>>();
+        let (lines, requests) = counted.count(read).await;
+        (lines.unwrap().len(), requests)
+    };
+    assert_eq!(read(at(18, 0), at(18, 20)).await, (2, 3), "an open blob may have any line");
+    let (closed, requests) = counted.count(early.close()).await;
+    closed.unwrap();
+    assert_eq!(requests, 1);
+    late.close().await.unwrap();
+    assert_eq!(read(at(18, 0), at(18, 20)).await, (2, 2));
+    assert_eq!(read(at(18, 20), at(18, 42)).await, (2, 3), "the first and the last line count");
+    assert_eq!(read(at(18, 21), at(18, 41)).await, (0, 1));
+    // A line that comes late begins a new blob, and hours that are past are closed by themselves.
+    early.line(at(18, 5), "more").await.unwrap();
+    early.flush().await.unwrap();
+    assert_eq!(read(at(18, 0), at(18, 20)).await, (3, 3));
+    for hour in [19, 20] {
+        early.line(at(hour, 0), "later").await.unwrap();
+    }
+    early.flush().await.unwrap();
+    assert_eq!(read(at(18, 30), at(18, 40)).await, (0, 1), "its blob of 18:00 is closed");
+}
+
+#[tokio::test]
+async fn old_lines_are_written_without_a_further_call() {
+    let counted = Counted::start();
+    let container = counted.account.container("logs");
+    container.create().await.unwrap();
+    let settings = LogSettings { buffer_age_max: Duration::from_millis(20), ..LogSettings::default() };
+    let log = std::sync::Arc::new(LogWriter::new(container.clone(), "orders", settings));
+    log.flush_behind();
+    let at = DateTime::from_parts((2026, 11, 15), (18, 0, 0), 0).unwrap();
+    log.line(at, "alone").await.unwrap();
+    let read = async || {
+        let end = at.plus_seconds(1).unwrap();
+        read_log(&container, "orders", at, end).try_collect::<Vec<_>>().await.unwrap().len()
+    };
+    let seen = async {
+        while read().await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), seen).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_append_at_another_length_is_refused() {
     let counted = Counted::start();
     let container = counted.account.container("logs");
