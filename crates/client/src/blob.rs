@@ -1,4 +1,5 @@
-//! Blobs, as much as the patterns need: whole block blobs, append blobs, and lists of names.
+//! Blobs, as much as the patterns need: whole block blobs, append blobs, and lists of names. Those by stream are in
+//! `blob_stream`.
 //!
 //! A blob here is written once under a name of its own, so a repeated request does no harm. An append says at which
 //! length of the blob it is meant, so a block whose answer was lost is never there twice.
@@ -304,11 +305,15 @@ impl ContainerClient {
         self.checked.as_deref().ok_or_else(refusal)
     }
 
-    fn path(&self, name: &str) -> Result<BlobPath> {
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    pub(crate) fn path(&self, name: &str) -> Result<BlobPath> {
         Ok(BlobPath { container: self.checked_name()?.clone(), name: BlobName::parse(name)? })
     }
 
-    async fn call<T>(
+    pub(crate) async fn call<T>(
         &self,
         operation: &'static str,
         request: &Request,
@@ -338,7 +343,7 @@ fn with_length(mut request: Request) -> Request {
 }
 
 /// Only over the version with this tag, or only where there is none.
-fn conditional(mut request: Request, etag: Option<&str>) -> Result<Request> {
+pub(crate) fn conditional(mut request: Request, etag: Option<&str>) -> Result<Request> {
     let bad = |_| Error::Unreadable("the tag of a blob cannot be sent".to_owned());
     match etag {
         Some(etag) => {
@@ -372,7 +377,7 @@ fn created<T>(tried: Tried<T>, there: &str) -> Result<Creation> {
     }
 }
 
-fn is_absence(error: &Error) -> bool {
+pub(crate) fn is_absence(error: &Error) -> bool {
     error.refusal().is_some_and(|refusal: &Refusal| refusal.status == http::StatusCode::NOT_FOUND)
         && error.code() != Some("ContainerNotFound")
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
+use futures_util::{TryStreamExt, stream};
 use tavola_client::eventual::{Intents, Worker, WorkerSettings};
 use tavola_client::patterns::large::{Large, LargeTable};
 use tavola_client::patterns::log::{LogSettings, LogWriter, read_log};
@@ -211,4 +211,37 @@ async fn an_append_at_another_length_is_refused() {
     assert!(container.delete_if_there("a").await.unwrap());
     assert!(!container.delete_if_there("a").await.unwrap());
     assert_eq!(container.get("a").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn contents_go_and_come_in_pieces_of_one_version() {
+    let counted = Counted::start();
+    let container = counted.account.container("streams");
+    container.create().await.unwrap();
+    let content: Vec<u8> = (0..9_000_000u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+    let pieces = content.chunks(700_001).map(|piece| Ok(bytes::Bytes::copy_from_slice(piece)));
+    let pieces: Vec<tavola_client::Result<bytes::Bytes>> = pieces.collect();
+    let (put, requests) = counted.count(container.put_stream("large", stream::iter(pieces))).await;
+    assert_eq!((put.unwrap(), requests), (9_000_000, 4), "three blocks and their list");
+    let read = async |name: &str| {
+        let found = container.get_stream(name).await?;
+        let Some(found) = found else { return Ok::<_, Error>(None) };
+        Ok(Some(found.try_collect::<Vec<_>>().await?.concat()))
+    };
+    let (found, requests) = counted.count(read("large")).await;
+    assert_eq!(requests, 3);
+    assert!(found.unwrap().unwrap() == content);
+    assert_eq!(read("none").await.unwrap(), None);
+    assert_eq!(container.put_stream("empty", stream::empty()).await.unwrap(), 0);
+    assert_eq!(read("empty").await.unwrap(), Some(Vec::new()));
+
+    // A reader of a blob that is written again is told; a stream that fails changes nothing.
+    let old = container.get_stream("large").await.unwrap().unwrap();
+    let failing =
+        stream::iter([Ok(bytes::Bytes::from_static(b"new")), Err(Error::Step("on purpose".into()))]);
+    assert!(container.put_stream("large", failing).await.is_err());
+    assert_eq!(read("large").await.unwrap().unwrap().len(), 9_000_000);
+    container.put("large", "new").await.unwrap();
+    let told = old.try_collect::<Vec<_>>().await;
+    assert!(matches!(told, Err(Error::Changed)), "{:?}", told.map(|pieces| pieces.len()));
 }
