@@ -1,4 +1,4 @@
-//! Index entities: all employees of one last name, by lists in the partition, by lists in another table, and, better
+//! Index entities: all employees of one last name, by lists in the partition, in another table and in blobs, and, better
 //! where names are written often, by one small entity a member.
 
 mod support;
@@ -53,6 +53,22 @@ pub async fn run(account: Account) -> Result<()> {
     there.table.create().await?;
     there.insert(&employee(3, "Jones"), Settle::Wait).await?;
     assert_eq!(there.find("Sales", "Jones").await?.len(), 1);
+
+    // Lists in blobs: the same, for names that more people have than an entity can list.
+    let container = account.container("last-names");
+    container.create().await?;
+    let blobs = ListIndex::<Employee> {
+        table: account.table("EmployeesListedInBlobs"),
+        lists: Lists::Blobs { container, intents: intents.clone() },
+        prefix: "lastname_",
+        value: |employee| Some(&employee.last_name),
+    };
+    blobs.table.create().await?;
+    let mut jones = blobs.insert(&employee(3, "Jones"), Settle::Wait).await?;
+    jones.last_name = "Hall".into();
+    blobs.save(&mut jones, Settle::Wait).await?;
+    assert!(blobs.find("Sales", "Jones").await?.is_empty());
+    assert_eq!(blobs.find("Sales", "Hall").await?.len(), 1);
 
     // One small entity a member: no list to fight for, no limit, and one range query finds all.
     let employees = IndexedTable::<Employee>::with_intents(account.table("EmployeesByName"), intents);

@@ -1,17 +1,19 @@
-//! Blobs, as much as the patterns need: whole block blobs, append blobs, and lists of names.
+//! Blobs, as much as the patterns need: whole block blobs, append blobs, and lists of names. Those by stream are in
+//! `blob_stream`.
 //!
 //! A blob here is written once under a name of its own, so a repeated request does no harm. An append says at which
 //! length of the blob it is meant, so a block whose answer was lost is never there twice.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tavola_model::{
     AppendConditions, BlobConditions, BlobName, BlobPath, BlobTarget, ByteRange, ContainerName,
-    DeleteSnapshots, EtagMatch, Metadata, NewBlob, NewKind, PublicAccess, StorageService, TransferSums,
-    VersionConditions,
+    DeleteSnapshots, EtagMatch, ListInclude, Metadata, NewBlob, NewKind, PublicAccess, StorageService,
+    TransferSums, VersionConditions,
 };
-use tavola_protocol::blob::{self, BlobQuery, FoundEntry};
+use tavola_protocol::blob::{self, BlobQuery, FoundEntry, ListedBlobProperties};
 use tavola_protocol::{Answer, AnswerError, Refusal, Request};
 
 use crate::account::Account;
@@ -113,6 +115,59 @@ impl ContainerClient {
         self.get_range(name, None).await
     }
 
+    /// A whole blob with its tag.
+    pub(crate) async fn get_tagged(&self, name: &str) -> Result<Option<(Bytes, String)>> {
+        let target = BlobTarget::from(self.path(name)?);
+        let request = blob::get_blob(&target, None, None, &BlobConditions::default())?;
+        let tried = self.call("GetBlob", &request, |answer| {
+            let fetched = blob::blob_fetched(answer)?;
+            Ok((Bytes::copy_from_slice(answer.body), fetched.stamp.etag))
+        });
+        match tried.await.read() {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if is_absence(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a block blob over the version with this tag, or where there is none. `Changed` if there is another; after a
+    /// lost answer that can be our own.
+    pub(crate) async fn put_tagged(
+        &self,
+        name: &str,
+        content: impl Into<Bytes>,
+        etag: Option<&str>,
+        deadline: Option<Duration>,
+    ) -> Result<()> {
+        let (path, new, conditions) = (self.path(name)?, NewBlob::default(), BlobConditions::default());
+        let sums = TransferSums::default();
+        let request = blob::put_blob(&path, NewKind::Block, &new, &sums, &conditions, content.into())?;
+        let request = conditional(with_length(request), etag)?;
+        changed(self.call_within("PutBlob", &request, deadline, blob::blob_put).await.idempotent())
+    }
+
+    /// Deletes the version with this tag. `Changed` if there is another or none.
+    pub(crate) async fn delete_tagged(
+        &self,
+        name: &str,
+        etag: &str,
+        deadline: Option<Duration>,
+    ) -> Result<()> {
+        let target = BlobTarget::from(self.path(name)?);
+        let request = blob::delete_blob(&target, DeleteSnapshots::Include, &BlobConditions::default())?;
+        let request = conditional(request, Some(etag))?;
+        changed(self.call_within("DeleteBlob", &request, deadline, blob::blob_deleted).await.idempotent())
+    }
+
+    /// Sets the metadata of a blob, all of it. One request.
+    pub(crate) async fn set_metadata(&self, name: &str, pairs: &[(&str, String)]) -> Result<()> {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let metadata = Metadata::parse(pairs)?;
+        let request = blob::set_blob_metadata(&self.path(name)?, &metadata, &BlobConditions::default())?;
+        let request = with_length(request);
+        self.call("SetBlobMetadata", &request, blob::metadata_set).await.idempotent().map(|_| ())
+    }
+
     async fn get_range(&self, name: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let target = BlobTarget::from(self.path(name)?);
         let request = blob::get_blob(&target, range, None, &BlobConditions::default())?;
@@ -159,19 +214,29 @@ impl ContainerClient {
     /// # }
     /// ```
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        let (mut names, mut marker) = (Vec::new(), None::<String>);
+        let listed = self.list_with(prefix, ListInclude::default()).await?;
+        Ok(listed.into_iter().map(|blob| blob.name).collect())
+    }
+
+    /// All blobs that begin so, with what else is asked for.
+    pub(crate) async fn list_with(
+        &self,
+        prefix: &str,
+        include: ListInclude,
+    ) -> Result<Vec<ListedBlobProperties>> {
+        let (mut blobs, mut marker) = (Vec::new(), None::<String>);
         loop {
             let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
-            let query = BlobQuery { prefix, marker: marker.as_deref(), ..BlobQuery::default() };
+            let query = BlobQuery { prefix, marker: marker.as_deref(), include, ..BlobQuery::default() };
             let request = blob::list_blobs(self.checked_name()?, &query);
             let page = self.call("ListBlobs", &request, blob::blobs_listed).await.read()?;
-            names.extend(page.entries.into_iter().filter_map(|entry| match entry {
-                FoundEntry::Blob(blob) => Some(blob.name),
+            blobs.extend(page.entries.into_iter().filter_map(|entry| match entry {
+                FoundEntry::Blob(blob) => Some(*blob),
                 _ => None,
             }));
             match page.next_marker.filter(|marker| !marker.is_empty()) {
                 Some(next) => marker = Some(next),
-                None => return Ok(names),
+                None => return Ok(blobs),
             }
         }
     }
@@ -240,17 +305,31 @@ impl ContainerClient {
         self.checked.as_deref().ok_or_else(refusal)
     }
 
-    fn path(&self, name: &str) -> Result<BlobPath> {
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    pub(crate) fn path(&self, name: &str) -> Result<BlobPath> {
         Ok(BlobPath { container: self.checked_name()?.clone(), name: BlobName::parse(name)? })
     }
 
-    async fn call<T>(
+    pub(crate) async fn call<T>(
         &self,
         operation: &'static str,
         request: &Request,
         read: impl Fn(&Answer<'_>) -> Result<T, AnswerError>,
     ) -> Tried<T> {
-        let call = Call { service: StorageService::Blob, operation, request, deadline: None };
+        self.call_within(operation, request, None, read).await
+    }
+
+    async fn call_within<T>(
+        &self,
+        operation: &'static str,
+        request: &Request,
+        deadline: Option<Duration>,
+        read: impl Fn(&Answer<'_>) -> Result<T, AnswerError>,
+    ) -> Tried<T> {
+        let call = Call { service: StorageService::Blob, operation, request, deadline };
         self.account.call(&call, read).await
     }
 }
@@ -263,6 +342,33 @@ fn with_length(mut request: Request) -> Request {
     request
 }
 
+/// Only over the version with this tag, or only where there is none.
+pub(crate) fn conditional(mut request: Request, etag: Option<&str>) -> Result<Request> {
+    let bad = |_| Error::Unreadable("the tag of a blob cannot be sent".to_owned());
+    match etag {
+        Some(etag) => {
+            request.headers.insert(http::header::IF_MATCH, http::HeaderValue::try_from(etag).map_err(bad)?)
+        }
+        None => request.headers.insert(http::header::IF_NONE_MATCH, http::HeaderValue::from_static("*")),
+    };
+    Ok(request)
+}
+
+/// A condition that was not met, and what goes with it, is `Changed`.
+fn changed<T>(told: Result<T>) -> Result<()> {
+    match told {
+        Ok(_) => Ok(()),
+        Err(Error::Service(refusal))
+            if ["ConditionNotMet", "BlobAlreadyExists", "BlobNotFound"]
+                .iter()
+                .any(|code| has_code(&refusal, code)) =>
+        {
+            Err(Error::Changed)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// What a creation did that does not mind what is there.
 fn created<T>(tried: Tried<T>, there: &str) -> Result<Creation> {
     match tried.told {
@@ -271,7 +377,7 @@ fn created<T>(tried: Tried<T>, there: &str) -> Result<Creation> {
     }
 }
 
-fn is_absence(error: &Error) -> bool {
+pub(crate) fn is_absence(error: &Error) -> bool {
     error.refusal().is_some_and(|refusal: &Refusal| refusal.status == http::StatusCode::NOT_FOUND)
         && error.code() != Some("ContainerNotFound")
 }

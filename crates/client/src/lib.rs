@@ -51,6 +51,7 @@ extern crate self as tavola_client;
 mod account;
 mod apply;
 mod blob;
+mod blob_stream;
 mod bulk;
 mod dynamic;
 pub mod edm;

@@ -11,6 +11,7 @@ use futures_core::Stream;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use tavola_model::KeyBytes;
 
+use crate::bulk::{Progress, ProgressCallback};
 use crate::dynamic::DynamicEntity;
 use crate::entity::{Readable, Stored};
 use crate::error::Result;
@@ -63,7 +64,29 @@ impl TableClient {
         place: In,
         ranges: usize,
     ) -> impl Stream<Item = Result<Stored<R>>> + Send + use<R> {
-        scan(self.query(place.clone()), place, ranges)
+        scan(self.query(place.clone()), place, ranges, None)
+    }
+
+    /// The same, and tells after every page how many entities came and how many requests were made.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use std::sync::Arc;
+    /// use futures_util::TryStreamExt;
+    /// use tavola_client::{DynamicEntity, In, ProgressCallback};
+    /// let progress: ProgressCallback = Arc::new(|progress| println!("{} entities", progress.entities));
+    /// let all = table.scan_parallel_with_progress::<DynamicEntity>(In::whole_table(), 8, progress);
+    /// println!("{}", all.try_collect::<Vec<_>>().await?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan_parallel_with_progress<R: Readable>(
+        &self,
+        place: In,
+        ranges: usize,
+        progress: ProgressCallback,
+    ) -> impl Stream<Item = Result<Stored<R>>> + Send + use<R> {
+        scan(self.query(place.clone()), place, ranges, Some(progress))
     }
 
     /// The same of bags of properties, those that are pending included.
@@ -72,7 +95,7 @@ impl TableClient {
         place: In,
         ranges: usize,
     ) -> impl Stream<Item = Result<Stored<DynamicEntity>>> + Send + use<> {
-        scan(self.query(place.clone()).with_pending(), place, ranges)
+        scan(self.query(place.clone()).with_pending(), place, ranges, None)
     }
 }
 
@@ -80,6 +103,7 @@ fn scan<R: Readable>(
     query: Query<R>,
     place: In,
     ranges: usize,
+    progress: Option<ProgressCallback>,
 ) -> impl Stream<Item = Result<Stored<R>>> + Send + use<R> {
     let scan = Scan {
         query,
@@ -90,6 +114,8 @@ fn scan<R: Readable>(
         ready: VecDeque::new(),
         begun: false,
         failed: false,
+        progress,
+        come: Progress::default(),
     };
     stream::unfold(scan, |mut scan| async move { scan.next().await.map(|item| (item, scan)) })
 }
@@ -121,6 +147,8 @@ struct Scan<R> {
     ready: VecDeque<Stored<R>>,
     begun: bool,
     failed: bool,
+    progress: Option<ProgressCallback>,
+    come: Progress,
 }
 
 impl<R: Readable> Scan<R> {
@@ -165,6 +193,11 @@ impl<R: Readable> Scan<R> {
             }
             range.reached.clone_from(key);
             self.ready.push_back(item);
+            self.come.entities += 1;
+        }
+        self.come.requests += 1;
+        if let Some(progress) = &self.progress {
+            progress(self.come);
         }
         if !is_over {
             range.next = page.next;

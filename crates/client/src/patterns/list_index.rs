@@ -1,7 +1,7 @@
 //! Index entities: lists of keys under a value that is not unique.
 //!
-//! A list in the entity's partition changes in one transaction with it; a list in another table follows by the settle
-//! engine, and holds both keys of each member. Lists are rewritten whole and writers of one value wait for each other:
+//! A list in the entity's partition changes in one transaction with it; a list in another table or in a blob follows by
+//! the settle engine, and holds both keys of each member. Lists are rewritten whole and writers of one value wait for each other:
 //! where a value is written often, the non-unique index of `index` (one small entity for each member) has neither
 //! contention nor a limit.
 
@@ -14,6 +14,7 @@ use futures_util::stream::StreamExt;
 use serde_json::Value;
 use tavola_model::{PROPERTY_VALUE_BYTES_MAX, Properties, PropertiesBuilder};
 
+use crate::blob::ContainerClient;
 use crate::bulk::{Progress, ProgressCallback};
 use crate::dynamic::DynamicEntity;
 use crate::edm::EdmRef;
@@ -28,6 +29,8 @@ use crate::queue::Lease;
 use crate::scope::In;
 use crate::table::TableClient;
 use crate::write::{Change, Condition, Write};
+
+use super::blob_list::{read_blob_list, read_blob_lists, set_blob_member};
 
 /// The properties of a list: `Keys00`, `Keys01`, …, each a JSON text.
 const KEYS: &str = "Keys";
@@ -50,13 +53,31 @@ pub enum Lists {
         /// The queue of intents.
         intents: Intents,
     },
+    /// In blobs, one for each value: eventually consistent, by intents; for lists that are too large for an entity.
+    Blobs {
+        /// The container of the lists, with no other blobs that begin like them.
+        container: ContainerClient,
+        /// The queue of intents.
+        intents: Intents,
+    },
+}
+
+impl Lists {
+    /// The queue by which lists elsewhere follow.
+    fn intents(&self) -> Option<&Intents> {
+        match self {
+            Self::SamePartition => None,
+            Self::Table { intents, .. } | Self::Blobs { intents, .. } => Some(intents),
+        }
+    }
 }
 
 /// A list index over `E` by a value taken from it; `None` keeps an entity out.
 ///
-/// **Atomic**: the entity, with its lists where they are in its partition. **Eventual**: lists in another table. **After
-/// a crash**: nothing to do, or a worker that serves this index. **Requests** of an insert: 2, or 6 with another table;
-/// of a change of the value: 3, or 8. **Refuses**: a list of more than about 900 KiB, more than 16 conflicts in a row.
+/// **Atomic**: the entity, with its lists where they are in its partition. **Eventual**: lists in another table or in
+/// blobs. **After a crash**: nothing to do, or a worker that serves this index. **Requests** of an insert: 2, or 6 with
+/// another table or blobs; of a change of the value: 3, or 8. **Refuses**: a list of more than about 900 KiB in an
+/// entity or 16 MiB in a blob, more than 16 conflicts in a row.
 ///
 /// ```no_run
 /// # async fn example(account: tavola_client::Account) -> tavola_client::Result<()> {
@@ -97,11 +118,11 @@ pub struct ListIndex<E> {
 }
 
 /// A list as it was read.
-struct List {
-    key: EntityKey,
+pub(super) struct List {
+    pub(super) key: EntityKey,
     /// `None` if there is none.
-    etag: Option<String>,
-    members: BTreeSet<EntityKey>,
+    pub(super) etag: Option<String>,
+    pub(super) members: BTreeSet<EntityKey>,
 }
 
 impl<E: Entity + Clone> ListIndex<E> {
@@ -116,7 +137,7 @@ impl<E: Entity + Clone> ListIndex<E> {
                 let written = tavola_protocol::table::Written { etag };
                 Ok(crate::entities::as_stored(entity.clone(), key, properties, &written))
             }
-            Lists::Table { intents, .. } => {
+            Lists::Table { intents, .. } | Lists::Blobs { intents, .. } => {
                 let targets = self.targets([(self.value)(entity)]);
                 let write = async |options| self.table.insert(entity, Some(options)).await;
                 let guard = self.guard(intents);
@@ -142,7 +163,7 @@ impl<E: Entity + Clone> ListIndex<E> {
                 let (etag, timestamp) = crate::entities::told(&written);
                 stored.saved(&save, etag, timestamp)
             }
-            Lists::Table { intents, .. } => {
+            Lists::Table { intents, .. } | Lists::Blobs { intents, .. } => {
                 let targets = self.targets([old, new]);
                 let write = async |options| {
                     self.table.save(stored, Some(options)).await?;
@@ -162,7 +183,7 @@ impl<E: Entity + Clone> ListIndex<E> {
                 let change = Change::Delete(Condition::Etag(stored.etag.clone()));
                 self.write_with_lists(&key, change, old, None).await.map(|_| ())
             }
-            Lists::Table { intents, .. } => {
+            Lists::Table { intents, .. } | Lists::Blobs { intents, .. } => {
                 let targets = self.targets([old]);
                 let write = async |options| self.table.delete(stored, Some(options)).await;
                 self.guard(intents).write(self, key, targets, settle, write, |()| None).await
@@ -170,11 +191,15 @@ impl<E: Entity + Clone> ListIndex<E> {
         }
     }
 
-    /// The keys that are listed under a value. One request. `partition` is that of the entities; lists in another table
-    /// have members of every partition, and it chooses among them unless it is empty.
+    /// The keys that are listed under a value. One request. `partition` is that of the entities; lists elsewhere have
+    /// members of every partition, and it chooses among them unless it is empty.
     pub async fn keys(&self, partition: &str, value: &str) -> Result<Vec<EntityKey>> {
         let key = self.list_key(partition, value);
-        let list = read_list(self.list_table(), key, self.own_partition(partition)).await?;
+        let list = match &self.lists {
+            Lists::SamePartition => read_list(&self.table, key, partition).await?,
+            Lists::Table { table, .. } => read_list(table, key, "").await?,
+            Lists::Blobs { container, .. } => read_blob_list(container, key).await?,
+        };
         let here = |member: &EntityKey| partition.is_empty() || member.partition == partition;
         Ok(list.members.into_iter().filter(here).collect())
     }
@@ -227,6 +252,9 @@ impl<E: Entity + Clone> ListIndex<E> {
                 take(found?, true)?;
             }
         }
+        if let Lists::Blobs { container, .. } = &self.lists {
+            lists.extend(read_blob_lists(container, self.prefix, LIST_ROW).await?);
+        }
         let mut wrong: Vec<(EntityKey, EntityKey)> = Vec::new();
         for (member, list_key) in &wanted {
             let listed = lists.iter().any(|list| list.key == *list_key && list.members.contains(member));
@@ -251,7 +279,7 @@ impl<E: Entity + Clone> ListIndex<E> {
 
     async fn repair(&self, member: EntityKey, list_key: EntityKey) -> Result<()> {
         match &self.lists {
-            Lists::Table { intents, .. } => {
+            Lists::Table { intents, .. } | Lists::Blobs { intents, .. } => {
                 let targets = [Target { of: "list".to_owned(), key: list_key }].into();
                 self.guard(intents).repair(self, member, targets).await
             }
@@ -272,10 +300,23 @@ impl<E: Entity + Clone> ListIndex<E> {
         Guard { intents: intents.clone(), kind }
     }
 
-    fn list_table(&self) -> &TableClient {
+    /// Makes an entity be a member of a list elsewhere, or not.
+    async fn set_elsewhere(
+        &self,
+        list: &EntityKey,
+        member: &EntityKey,
+        is_wanted: bool,
+        options: &WriteOptions,
+    ) -> Result<()> {
         match &self.lists {
-            Lists::SamePartition => &self.table,
-            Lists::Table { table, .. } => table,
+            // Written with the entity, never by the settle engine.
+            Lists::SamePartition => Ok(()),
+            Lists::Table { table, .. } => {
+                set_member(table, list.clone(), "", member, is_wanted, options).await
+            }
+            Lists::Blobs { container, .. } => {
+                set_blob_member(container, list, member, is_wanted, options).await
+            }
         }
     }
 
@@ -283,7 +324,7 @@ impl<E: Entity + Clone> ListIndex<E> {
     fn own_partition<'p>(&self, partition: &'p str) -> &'p str {
         match &self.lists {
             Lists::SamePartition => partition,
-            Lists::Table { .. } => "",
+            Lists::Table { .. } | Lists::Blobs { .. } => "",
         }
     }
 
@@ -291,7 +332,9 @@ impl<E: Entity + Clone> ListIndex<E> {
         let name = format!("{}{value}", self.prefix);
         match &self.lists {
             Lists::SamePartition => EntityKey { partition: partition.to_owned(), row: name },
-            Lists::Table { .. } => EntityKey { partition: name, row: LIST_ROW.to_owned() },
+            Lists::Table { .. } | Lists::Blobs { .. } => {
+                EntityKey { partition: name, row: LIST_ROW.to_owned() }
+            }
         }
     }
 
@@ -469,27 +512,27 @@ impl<E: Entity + Clone> Derived for ListIndex<E> {
     }
 
     async fn put(&self, target: &Target, source: &E, options: &WriteOptions) -> Result<()> {
-        set_member(self.list_table(), target.key.clone(), "", &source.key()?, true, options).await
+        self.set_elsewhere(&target.key, &source.key()?, true, options).await
     }
 
     async fn remove(&self, target: &Target, owner: &EntityKey, options: &WriteOptions) -> Result<()> {
-        set_member(self.list_table(), target.key.clone(), "", owner, false, options).await
+        self.set_elsewhere(&target.key, owner, false, options).await
     }
 }
 
 impl<E: Entity + Clone> Settler for ListIndex<E> {
     fn kind(&self) -> String {
-        match &self.lists {
-            Lists::SamePartition => "tavola-list".to_owned(),
-            Lists::Table { intents, .. } => self.guard(intents).kind,
+        match self.lists.intents() {
+            None => "tavola-list".to_owned(),
+            Some(intents) => self.guard(intents).kind,
         }
     }
 
     fn settle<'a>(&'a self, body: &'a Value, lease: &'a Lease) -> BoxFuture<'a, Result<After>> {
         Box::pin(async move {
-            match &self.lists {
-                Lists::SamePartition => Ok(After::Delete),
-                Lists::Table { intents, .. } => self.guard(intents).serve(self, body, lease).await,
+            match self.lists.intents() {
+                None => Ok(After::Delete),
+                Some(intents) => self.guard(intents).serve(self, body, lease).await,
             }
         })
     }

@@ -5,13 +5,17 @@
 //!
 //! Blobs are named `prefix/2026/11/15/1800/writer-000001.log`; the writer is a fresh id for each [`LogWriter`], so no two
 //! processes meet in a blob. Requests: one a flush, and one for each new blob. A read: one listing an hour, and one a
-//! blob. Nothing needs repair: what a dead process left is read like everything else.
+//! blob. A blob that is closed has the times of its first and last line in its metadata, for one request more, and a
+//! reader skips it where they are out of its span. Nothing needs repair: what a dead process left is read like everything
+//! else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use tavola_model::ListInclude;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -24,7 +28,14 @@ use crate::write::fresh_guid;
 const BLOCKS_MAX: u64 = 50_000;
 /// Blobs that a reader asks for at once.
 const BLOBS_AT_ONCE: usize = 8;
+/// The shortest time between two looks at the buffer.
+const AGE_MIN: Duration = Duration::from_millis(10);
 const SECONDS_OF_HOUR: u64 = 3600;
+/// Hours that are written to at once; those before them are closed.
+const HOURS_OPEN_MAX: usize = 2;
+/// Metadata of a blob that is closed: the times of its first and last line.
+const FIRST: &str = "first";
+const LAST: &str = "last";
 
 /// When buffered lines are written.
 ///
@@ -36,7 +47,7 @@ const SECONDS_OF_HOUR: u64 = 3600;
 pub struct LogSettings {
     /// A buffer of this size is written by the line that fills it.
     pub buffer_bytes_max: usize,
-    /// A buffer of this age is written by the next line.
+    /// A buffer of this age is written by the next line, or by the task of [`LogWriter::flush_behind`].
     pub buffer_age_max: Duration,
 }
 
@@ -85,6 +96,8 @@ struct Blob {
     number: u32,
     length: u64,
     blocks: u64,
+    /// The times of its first and last line.
+    span: Option<(DateTime, DateTime)>,
 }
 
 impl LogWriter {
@@ -133,6 +146,63 @@ impl LogWriter {
         self.write(&mut *self.state.lock().await).await
     }
 
+    /// Writes all lines and closes every blob: a reader then skips those that it does not need. The writer can go on;
+    /// it begins new blobs.
+    ///
+    /// ```no_run
+    /// # async fn example(log: tavola_client::patterns::log::LogWriter) -> tavola_client::Result<()> {
+    /// log.close().await
+    /// # }
+    /// ```
+    pub async fn close(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        self.write(&mut state).await?;
+        self.close_but(&mut state, 0).await
+    }
+
+    /// Starts a task that writes lines once they are old, also when no further line comes: a line waits at most twice
+    /// the age of the settings. The task ends with the writer. What cannot be written stays in the buffer, and is warned
+    /// of and tried again.
+    ///
+    /// ```no_run
+    /// # async fn example(account: tavola_client::Account) {
+    /// use std::sync::Arc;
+    /// use tavola_client::patterns::log::{LogSettings, LogWriter};
+    /// let log = Arc::new(LogWriter::new(account.container("logs"), "orders", LogSettings::default()));
+    /// log.flush_behind();
+    /// # }
+    /// ```
+    pub fn flush_behind(self: &Arc<Self>) {
+        let (writer, age) = (Arc::downgrade(self), self.settings.buffer_age_max.max(AGE_MIN));
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(age).await;
+                let Some(writer) = writer.upgrade() else { return };
+                if let Err(error) = writer.flush().await {
+                    tracing::warn!(prefix = writer.prefix, %error, "log lines cannot be written yet");
+                }
+            }
+        });
+    }
+
+    /// Closes the oldest blobs until so many are open.
+    async fn close_but(&self, state: &mut State, open: usize) -> Result<()> {
+        while state.blobs.len() > open {
+            let Some((hour, blob)) = state.blobs.first_key_value().map(|(hour, blob)| (*hour, *blob)) else {
+                return Ok(());
+            };
+            self.close_blob(hour, &blob).await?;
+            state.blobs.remove(&hour);
+        }
+        Ok(())
+    }
+
+    async fn close_blob(&self, hour: u64, blob: &Blob) -> Result<()> {
+        let Some((first, last)) = blob.span else { return Ok(()) };
+        let times = [(FIRST, first.to_text_7_digits()), (LAST, last.to_text_7_digits())];
+        self.container.set_metadata(&self.name(hour, blob.number), &times).await
+    }
+
     async fn write(&self, state: &mut State) -> Result<()> {
         while let Some((hour, lines)) =
             state.buffers.iter().next().map(|(hour, lines)| (*hour, lines.clone()))
@@ -148,23 +218,21 @@ impl LogWriter {
             state.buffers.remove(&hour);
         }
         state.oldest = None;
-        // Blobs of hours long past are not written to again, but by a line that comes late: then a new one begins.
-        while state.blobs.len() > 4 {
-            state.blobs.pop_first();
-        }
-        Ok(())
+        // Blobs of hours past are not written to again: a line that comes late begins a new one.
+        self.close_but(state, HOURS_OPEN_MAX).await
     }
 
     async fn append(&self, hour: u64, blob: &mut Blob, block: &[u8]) -> Result<()> {
         loop {
             if blob.number == 0 || blob.blocks == BLOCKS_MAX {
-                *blob = Blob { number: blob.number + 1, length: 0, blocks: 0 };
+                *blob = Blob { number: blob.number + 1, ..Blob::default() };
                 self.container.create_append(&self.name(hour, blob.number)).await?;
             }
             match self.container.append(&self.name(hour, blob.number), blob.length, block.to_vec()).await {
                 Ok(length) => {
                     blob.length = length;
                     blob.blocks += 1;
+                    blob.span = joined(blob.span, span(block));
                     return Ok(());
                 }
                 // The blob has another length than we know: an append of an earlier call was not settled. Its lines are
@@ -218,7 +286,12 @@ async fn read_hour(
     from: DateTime,
     to: DateTime,
 ) -> Result<Vec<(DateTime, String)>> {
-    let names = container.list(place).await?;
+    let include = ListInclude { metadata: true, ..ListInclude::default() };
+    let blobs = container.list_with(place, include).await?;
+    let names = blobs
+        .into_iter()
+        .filter(|blob| may_hold(blob.metadata.as_deref().unwrap_or_default(), from, to))
+        .map(|blob| blob.name);
     let contents = stream::iter(names)
         .map(|name| async move { container.get(&name).await })
         .buffered(BLOBS_AT_ONCE)
@@ -232,6 +305,38 @@ async fn read_hour(
     // Lines of one moment keep the order in which they were written.
     lines.sort_by_key(|(at, _)| *at);
     Ok(lines)
+}
+
+/// Whether a blob can have lines of a span. One without times may: its writer is at it, or died.
+fn may_hold(metadata: &[(String, String)], from: DateTime, to: DateTime) -> bool {
+    let time = |wanted: &str| {
+        let found = metadata.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
+        DateTime::parse(&found.1)
+    };
+    match (time(FIRST), time(LAST)) {
+        (Some(first), Some(last)) => first < to && from <= last,
+        _ => true,
+    }
+}
+
+/// The times of the first and the last line of a block; lines may come in any order.
+fn span(block: &[u8]) -> Option<(DateTime, DateTime)> {
+    let moment = |line: &[u8]| {
+        let text = line.split(|byte| *byte == b' ').next()?;
+        DateTime::parse(std::str::from_utf8(text).ok()?)
+    };
+    let moments = block.split(|byte| *byte == b'\n').filter_map(moment);
+    moments.fold(None, |span, at| joined(span, Some((at, at))))
+}
+
+fn joined(
+    one: Option<(DateTime, DateTime)>,
+    other: Option<(DateTime, DateTime)>,
+) -> Option<(DateTime, DateTime)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+        (one, other) => one.or(other),
+    }
 }
 
 /// Hours since year 1.

@@ -3,6 +3,7 @@
 //! Each says what is atomic, what is eventual, who repairs after a crash, and how many requests it takes. The page
 //! `docs/design-guide-in-code.md` goes through all of them.
 
+mod blob_list;
 pub mod denormal;
 mod growth;
 pub mod join;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
+use futures_util::{TryStreamExt, stream};
 use tavola_client::eventual::{Intents, Worker, WorkerSettings};
 use tavola_client::patterns::large::{Large, LargeTable};
 use tavola_client::patterns::log::{LogSettings, LogWriter, read_log};
@@ -136,6 +136,69 @@ async fn flushed_lines_are_read_back_in_order() {
 }
 
 #[tokio::test]
+async fn a_closed_blob_out_of_the_span_is_not_read() {
+    let counted = Counted::start();
+    let container = counted.account.container("logs");
+    container.create().await.unwrap();
+    let at = |hour, minute| DateTime::from_parts((2026, 11, 15), (hour, minute, 0), 0).unwrap();
+    let settings = LogSettings { buffer_age_max: Duration::from_secs(600), ..LogSettings::default() };
+    let (early, late) = (
+        LogWriter::new(container.clone(), "orders", settings),
+        LogWriter::new(container.clone(), "orders", settings),
+    );
+    for (log, minutes) in [(&early, [20, 3, 10]), (&late, [41, 59, 50])] {
+        for minute in minutes {
+            log.line(at(18, minute), "line").await.unwrap();
+        }
+        log.flush().await.unwrap();
+    }
+    let read = async |from, to| {
+        let read = read_log(&container, "orders", from, to).try_collect::<Vec<_>>();
+        let (lines, requests) = counted.count(read).await;
+        (lines.unwrap().len(), requests)
+    };
+    assert_eq!(read(at(18, 0), at(18, 20)).await, (2, 3), "an open blob may have any line");
+    let (closed, requests) = counted.count(early.close()).await;
+    closed.unwrap();
+    assert_eq!(requests, 1);
+    late.close().await.unwrap();
+    assert_eq!(read(at(18, 0), at(18, 20)).await, (2, 2));
+    assert_eq!(read(at(18, 20), at(18, 42)).await, (2, 3), "the first and the last line count");
+    assert_eq!(read(at(18, 21), at(18, 41)).await, (0, 1));
+    // A line that comes late begins a new blob, and hours that are past are closed by themselves.
+    early.line(at(18, 5), "more").await.unwrap();
+    early.flush().await.unwrap();
+    assert_eq!(read(at(18, 0), at(18, 20)).await, (3, 3));
+    for hour in [19, 20] {
+        early.line(at(hour, 0), "later").await.unwrap();
+    }
+    early.flush().await.unwrap();
+    assert_eq!(read(at(18, 30), at(18, 40)).await, (0, 1), "its blob of 18:00 is closed");
+}
+
+#[tokio::test]
+async fn old_lines_are_written_without_a_further_call() {
+    let counted = Counted::start();
+    let container = counted.account.container("logs");
+    container.create().await.unwrap();
+    let settings = LogSettings { buffer_age_max: Duration::from_millis(20), ..LogSettings::default() };
+    let log = std::sync::Arc::new(LogWriter::new(container.clone(), "orders", settings));
+    log.flush_behind();
+    let at = DateTime::from_parts((2026, 11, 15), (18, 0, 0), 0).unwrap();
+    log.line(at, "alone").await.unwrap();
+    let read = async || {
+        let end = at.plus_seconds(1).unwrap();
+        read_log(&container, "orders", at, end).try_collect::<Vec<_>>().await.unwrap().len()
+    };
+    let seen = async {
+        while read().await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), seen).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_append_at_another_length_is_refused() {
     let counted = Counted::start();
     let container = counted.account.container("logs");
@@ -148,4 +211,37 @@ async fn an_append_at_another_length_is_refused() {
     assert!(container.delete_if_there("a").await.unwrap());
     assert!(!container.delete_if_there("a").await.unwrap());
     assert_eq!(container.get("a").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn contents_go_and_come_in_pieces_of_one_version() {
+    let counted = Counted::start();
+    let container = counted.account.container("streams");
+    container.create().await.unwrap();
+    let content: Vec<u8> = (0..9_000_000u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+    let pieces = content.chunks(700_001).map(|piece| Ok(bytes::Bytes::copy_from_slice(piece)));
+    let pieces: Vec<tavola_client::Result<bytes::Bytes>> = pieces.collect();
+    let (put, requests) = counted.count(container.put_stream("large", stream::iter(pieces))).await;
+    assert_eq!((put.unwrap(), requests), (9_000_000, 4), "three blocks and their list");
+    let read = async |name: &str| {
+        let found = container.get_stream(name).await?;
+        let Some(found) = found else { return Ok::<_, Error>(None) };
+        Ok(Some(found.try_collect::<Vec<_>>().await?.concat()))
+    };
+    let (found, requests) = counted.count(read("large")).await;
+    assert_eq!(requests, 3);
+    assert!(found.unwrap().unwrap() == content);
+    assert_eq!(read("none").await.unwrap(), None);
+    assert_eq!(container.put_stream("empty", stream::empty()).await.unwrap(), 0);
+    assert_eq!(read("empty").await.unwrap(), Some(Vec::new()));
+
+    // A reader of a blob that is written again is told; a stream that fails changes nothing.
+    let old = container.get_stream("large").await.unwrap().unwrap();
+    let failing =
+        stream::iter([Ok(bytes::Bytes::from_static(b"new")), Err(Error::Step("on purpose".into()))]);
+    assert!(container.put_stream("large", failing).await.is_err());
+    assert_eq!(read("large").await.unwrap().unwrap().len(), 9_000_000);
+    container.put("large", "new").await.unwrap();
+    let told = old.try_collect::<Vec<_>>().await;
+    assert!(matches!(told, Err(Error::Changed)), "{:?}", told.map(|pieces| pieces.len()));
 }

@@ -277,7 +277,7 @@ async fn lists(counted: &Counted, counts: &mut Counts) {
     let found =
         count!(counted, counts, "lists in the partition: find, one member", here.find("Sales", "Hall"));
     assert_eq!(found.len(), 1);
-    let lists = Lists::Table { table: counted.table("PageLists").await, intents };
+    let lists = Lists::Table { table: counted.table("PageLists").await, intents: intents.clone() };
     let table = counted.table("PageListedThere").await;
     let there = ListIndex::<Plain> { table, lists, prefix: "name_", value: |e| Some(&e.last_name) };
     there.insert(&plain(1), Settle::Wait).await.unwrap();
@@ -285,6 +285,15 @@ async fn lists(counted: &Counted, counts: &mut Counts) {
         count!(counted, counts, "lists in another table: insert", there.insert(&plain(2), Settle::Wait));
     second.last_name = "Jones".into();
     count!(counted, counts, "lists in another table: save that moves", there.save(&mut second, Settle::Wait));
+    let container = counted.account.container("page-lists");
+    container.create().await.unwrap();
+    let lists = Lists::Blobs { container, intents };
+    let table = counted.table("PageListedInBlobs").await;
+    let blobs = ListIndex::<Plain> { table, lists, prefix: "name_", value: |e| Some(&e.last_name) };
+    blobs.insert(&plain(1), Settle::Wait).await.unwrap();
+    let mut second = count!(counted, counts, "lists in blobs: insert", blobs.insert(&plain(2), Settle::Wait));
+    second.last_name = "Jones".into();
+    count!(counted, counts, "lists in blobs: save that moves", blobs.save(&mut second, Settle::Wait));
 }
 
 async fn shapes(counted: &Counted, counts: &mut Counts) {
@@ -368,6 +377,7 @@ async fn blobs(counted: &Counted, counts: &mut Counts) {
     count!(counted, counts, "log.flush", log.flush());
     let lines = read_log(&container, "orders", at(0), at(59)).try_collect::<Vec<_>>();
     assert_eq!(count!(counted, counts, "read_log, an hour of one writer", lines).len(), 2);
+    count!(counted, counts, "log.close, one hour open", log.close());
 }
 
 /// The row of an entity that was not written wide.

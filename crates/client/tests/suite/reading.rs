@@ -91,6 +91,17 @@ async fn a_parallel_scan_reads_everything_once() {
         assert_eq!((found.len(), unique.len()), (wanted.len(), wanted.len()));
         assert!(unique.iter().eq(wanted));
     }
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let progress = {
+        let told = told.clone();
+        std::sync::Arc::new(move |progress: tavola_client::Progress| told.lock().unwrap().push(progress))
+    };
+    let found = table.scan_parallel_with_progress::<DynamicEntity>(In::whole_table(), 4, progress);
+    assert_eq!(found.try_collect::<Vec<_>>().await.unwrap().len(), 4000);
+    let told = told.lock().unwrap().clone();
+    let last = told.last().unwrap();
+    assert_eq!((last.entities, last.requests), (4000, told.len() as u64), "once a page");
+    assert!(told.len() >= 4);
     let keys: Vec<_> =
         (0..100).rev().map(|n| ("hot", format!("{n:05}")).into()).chain([("hot", "none").into()]).collect();
     let many = table.get_many::<DynamicEntity>(keys).await.unwrap();

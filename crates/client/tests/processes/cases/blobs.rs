@@ -90,7 +90,7 @@ async fn write(place: &Place, who: &str) -> Result<()> {
         }
         log.flush().await?;
     }
-    Ok(())
+    log.close().await
 }
 
 impl Case for Log {

@@ -58,17 +58,29 @@ fn is_right(work: Work, told: bool, name: Option<&str>) -> bool {
     name == after || !told && name == before
 }
 
+/// Where lists are.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Where {
+    Partition,
+    Table,
+    Blobs,
+}
+
 pub struct List {
-    pub elsewhere: bool,
+    pub place: Where,
     pub work: Work,
 }
 
 impl List {
     fn index(&self, place: &Place) -> ListIndex<Employee> {
-        let elsewhere = || Lists::Table { table: place.table_of("lists"), intents: place.intents() };
+        let lists = match self.place {
+            Where::Partition => Lists::SamePartition,
+            Where::Table => Lists::Table { table: place.table_of("lists"), intents: place.intents() },
+            Where::Blobs => Lists::Blobs { container: place.container(), intents: place.intents() },
+        };
         ListIndex {
             table: place.table(),
-            lists: if self.elsewhere { elsewhere() } else { Lists::SamePartition },
+            lists,
             prefix: "lastname_",
             value: |employee| Some(&employee.last_name),
         }
@@ -81,6 +93,7 @@ impl Case for List {
     async fn prepare(&self, place: &Place) {
         place.table().create().await.unwrap();
         place.table_of("lists").create().await.unwrap();
+        place.container().create().await.unwrap();
         place.intents().create().await.unwrap();
         let colleague = Employee { id: 1, ..don("Hall") };
         self.index(place).insert(&colleague, Settle::Wait).await.unwrap();
@@ -114,9 +127,12 @@ impl Case for List {
         let report = self.index(place).verify(Mend::Tell, None).await.unwrap();
         assert!(report.is_clean(), "{} {report:?}", place.name);
         let lists = if name == Some("Jones") { 2 } else { 1 };
-        let expected = if self.elsewhere { lists } else { lists + 1 + usize::from(name.is_some()) };
-        let held = if self.elsewhere { place.table_of("lists") } else { place.table() };
-        assert_eq!(rows(&held).await.len(), expected, "{}", place.name);
+        let (held, expected) = match self.place {
+            Where::Partition => (rows(&place.table()).await.len(), lists + 1 + usize::from(name.is_some())),
+            Where::Table => (rows(&place.table_of("lists")).await.len(), lists),
+            Where::Blobs => (place.container().list("").await.unwrap().len(), lists),
+        };
+        assert_eq!(held, expected, "{}", place.name);
     }
 }
 
