@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use tavola_advisor::{HeatMap, HeatMetric, HeatQuery};
+use tavola_advisor::{HeatMap, HeatMetric, HeatQuery, Traffic, TrafficSettings};
 use tavola_model::{AccountName, DateTime, StorageService};
 use tavola_telemetry::{AccessRecord, Durations, RecordSink as _, Target};
 
@@ -28,6 +28,11 @@ fn main() {
     let observed = begun.elapsed();
     println!("requests      {REQUESTS} over {PARTITIONS} partitions and {} minutes", SECONDS / 60);
     println!("to observe    {:.0} ns each", observed.as_secs_f64() * 1e9 / REQUESTS as f64);
+    let traffic = Traffic::new(TrafficSettings::default());
+    let records: Vec<_> = (0..100_000).map(|n| record(&mut random, n)).collect();
+    let begun = Instant::now();
+    traffic.observe(&records);
+    println!("to count      {:.0} ns each, for the advisor", begun.elapsed().as_secs_f64() * 1e9 / 100_000.0);
     println!("memory        {:.1} MiB", map.bytes() as f64 / 1024.0 / 1024.0);
     for metric in [HeatMetric::Operations, HeatMetric::Bytes, HeatMetric::Latency, HeatMetric::RowsScanned] {
         let query = HeatQuery {

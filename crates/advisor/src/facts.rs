@@ -57,6 +57,8 @@ pub struct SampleEntity {
 
 /// Entities that are kept of a table.
 const SAMPLES_MAX: usize = 64;
+/// Tables whose size is counted.
+const COUNTED_TABLES_MAX: usize = 256;
 /// Bytes of a value in a sample; longer ones are cut.
 const VALUE_BYTES_MAX: usize = 128;
 
@@ -71,6 +73,8 @@ pub async fn gather(
     for account in accounts {
         let reader = Reader::new(service, account);
         for table in reader.tables().await? {
+            // Of very many tables, the rest is looked at for one page only.
+            let entities_max = if facts.tables.len() < COUNTED_TABLES_MAX { entities_max } else { 1 };
             match reader.fact(&table, entities_max).await {
                 Ok(fact) => facts.tables.push(fact),
                 // It was deleted meanwhile.

@@ -14,8 +14,10 @@ use super::Kept;
 
 /// Raised when the form changes; an older form is dropped like a damaged file.
 const VERSION: u32 = 1;
-/// Bytes of a file that is read. What is kept is bounded well below this.
-const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes of what is written.
+pub(super) const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of a file that is read: the same and the first line.
+const FILE_BYTES_MAX: u64 = BODY_BYTES_MAX as u64 + 1024;
 
 /// What the file holds; `None` if there is none that can be used.
 pub(super) fn load(path: &Path) -> Option<Kept> {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer};
 use tavola_model::{DateTime, StorageService};
 use tavola_telemetry::{AccessRecord, RecordSink};
 
@@ -47,10 +47,10 @@ pub struct Traffic {
 }
 
 /// What is kept across restarts.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 pub(crate) struct Kept {
     /// By account and lower-case name.
-    #[serde(with = "as_list")]
+    #[serde(deserialize_with = "tables_by_name")]
     tables: BTreeMap<(String, String), TableTraffic>,
     accounts: BTreeMap<String, AccountRate>,
     #[serde(skip)]
@@ -93,8 +93,25 @@ impl Traffic {
     /// Writes the file of the settings, if they name one.
     pub fn save(&self) -> std::io::Result<()> {
         let Some(path) = &self.settings.file else { return Ok(()) };
-        let text = serde_json::to_vec(&*self.lock()).map_err(std::io::Error::other)?;
-        file::save(path, &text)
+        let (mut tables, accounts) = (self.tables(), self.lock().accounts.clone());
+        // If not all of it fits, the tables that were asked lately are kept.
+        tables.sort_by_key(|table| std::cmp::Reverse(table.last));
+        let mut body = b"{\"tables\":[".to_vec();
+        let mut is_first = true;
+        let accounts = serde_json::to_vec(&accounts).map_err(std::io::Error::other)?;
+        for table in &tables {
+            let table = serde_json::to_vec(table).map_err(std::io::Error::other)?;
+            if body.len() + table.len() + accounts.len() + 64 > file::BODY_BYTES_MAX {
+                continue;
+            }
+            body.extend(if is_first { &b""[..] } else { b"," });
+            body.extend(table);
+            is_first = false;
+        }
+        body.extend(b"],\"accounts\":");
+        body.extend(accounts);
+        body.push(b'}');
+        file::save(path, &body)
     }
 
     /// Forgets everything, for whoever changed a design and wants to see the new one alone.
@@ -182,24 +199,12 @@ impl Kept {
     }
 }
 
-mod as_list {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::TableTraffic;
-
-    type Tables = BTreeMap<(String, String), TableTraffic>;
-
-    pub fn serialize<S: Serializer>(tables: &Tables, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(tables.values())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Tables, D::Error> {
-        let tables = Vec::<TableTraffic>::deserialize(deserializer)?;
-        let key = |table: &TableTraffic| (table.account.clone(), table.table.to_ascii_lowercase());
-        Ok(tables.into_iter().map(|table| (key(&table), table)).collect())
-    }
+fn tables_by_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<(String, String), TableTraffic>, D::Error> {
+    let tables = Vec::<TableTraffic>::deserialize(deserializer)?;
+    let key = |table: &TableTraffic| (table.account.clone(), table.table.to_ascii_lowercase());
+    Ok(tables.into_iter().map(|table| (key(&table), table)).collect())
 }
 
 #[cfg(test)]

@@ -98,6 +98,25 @@ fn traffic_survives_a_restart_and_a_damaged_file_is_set_aside() {
 }
 
 #[test]
+fn whatever_clients_send_the_file_stays_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("traffic");
+    let settings = TrafficSettings { file: Some(file.clone()) };
+    let traffic = Traffic::new(settings.clone());
+    // Each character takes six in the file.
+    let hostile = "\u{1}".repeat(480);
+    for n in 0..64_000_u64 {
+        let (table, property) = (format!("T{}", n % 64), format!("P{}", n / 64 % 40));
+        traffic.observe(&[query(&table, n, &format!("{property} eq '{hostile}'"), 10, 1)]);
+    }
+    traffic.save().unwrap();
+    let bytes = std::fs::metadata(&file).unwrap().len();
+    assert!(bytes > 16 * 1024 * 1024 && bytes <= 33 * 1024 * 1024, "{bytes}");
+    let again = Traffic::new(settings).tables().len();
+    assert!((1..64).contains(&again), "those that fit are read again: {again}");
+}
+
+#[test]
 fn a_deleted_table_is_forgotten() {
     let traffic = Traffic::new(TrafficSettings::default());
     traffic.observe(&[entity("T", 0, "InsertEntity", "p", "r")]);

@@ -13,7 +13,7 @@ use tavola_advisor::{
 use tavola_auth::Account;
 use tavola_service::Service;
 
-use super::text::Paper;
+use super::text::{Paper, plain};
 use super::{Advising, ask, prices, printed, terminal};
 
 /// The exit code when a finding is there that `--fail-on` names. 1 is a failure of the command, 2 a wrong command line.
@@ -213,7 +213,7 @@ fn write_finding(paper: &mut Paper, rank: usize, finding: &Finding, currency: &s
     let severity = paper.severity(finding.severity, severity_word(finding.severity));
     let title = paper.bold(&finding.title);
     paper.line(&format!("{rank:>2}  {title}"));
-    let place = if finding.table.is_empty() { &finding.account } else { &finding.table };
+    let place = plain(if finding.table.is_empty() { &finding.account } else { &finding.table });
     let plan = finding.plan.map(|plan| format!(" · {plan}")).unwrap_or_default();
     paper.line(&format!("    {severity} · {} · {place}{plan}", finding.rule.as_str()));
     paper.wrapped("fact", &finding.fact);

@@ -23,9 +23,9 @@ impl Paper {
         self.out
     }
 
-    /// A line as it is.
+    /// A line as it is: what clients have sent must have become plain before, and colours are in it.
     pub fn line(&mut self, text: &str) {
-        self.out.push_str(&clean(text, self.has_color));
+        self.out.push_str(text);
         self.out.push('\n');
     }
 
@@ -35,6 +35,7 @@ impl Paper {
 
     /// A line, cut at the width.
     pub fn clipped(&mut self, text: &str) {
+        let text = &plain(text);
         let is_long = text.chars().count() > self.width;
         let text = if is_long {
             text.chars().take(self.width - 1).chain(['…']).collect()
@@ -50,6 +51,7 @@ impl Paper {
         let mut line = String::new();
         let mut is_first = true;
         let room = self.width - margin;
+        let text = plain(text);
         let words = text.split(' ').filter(|word| !word.is_empty());
         let mut lines = Vec::new();
         for word in words {
@@ -72,7 +74,7 @@ impl Paper {
 
     /// A label and a text that can be copied as one line.
     pub fn unwrapped(&mut self, label: &str, text: &str) {
-        let line = format!("{}{text}", self.label(label));
+        let line = format!("{}{}", self.label(label), plain(text));
         self.line(&line);
     }
 
@@ -110,7 +112,7 @@ impl Paper {
     }
 
     fn parts(&self, parts: &[KeyPart]) -> String {
-        parts.iter().map(|part| if part.new { self.good(&part.text) } else { part.text.clone() }).collect()
+        parts.iter().map(|part| if part.new { self.good(&part.text) } else { plain(&part.text) }).collect()
     }
 
     fn label(&self, label: &str) -> String {
@@ -118,19 +120,18 @@ impl Paper {
     }
 
     fn colored(&self, code: &str, text: &str) -> String {
-        if self.has_color {
-            format!("\u{1b}[{code}m{}\u{1b}[0m", clean(text, false))
+        if self.has_color && !text.is_empty() {
+            format!("\u{1b}[{code}m{}\u{1b}[0m", plain(text))
         } else {
-            text.to_owned()
+            plain(text)
         }
     }
 }
 
 /// Keys and filters are whatever clients send: control characters, with which a terminal could be led astray, become
-/// visible. Our own colours stay.
-fn clean(text: &str, has_color: bool) -> String {
-    let is_kept = |c: char| !c.is_control() || (has_color && c == '\u{1b}');
-    text.chars().map(|c| if is_kept(c) { c } else { '\u{fffd}' }).collect()
+/// visible.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -150,8 +151,16 @@ mod tests {
     fn hostile_text_cannot_steer_a_terminal() {
         for has_color in [false, true] {
             let mut paper = Paper::new(has_color, 80);
-            let key = KeyPart { text: "a\u{1b}[2Jb\r".to_owned(), new: true };
-            paper.keys("keys", &KeySample { label: "then", partition: vec![key], row: Vec::new() });
+            let hostile = "a\u{1b}[2Jb\r";
+            let part = |new| KeyPart { text: hostile.to_owned(), new };
+            paper.keys(
+                "keys",
+                &KeySample { label: "then", partition: vec![part(true)], row: vec![part(false)] },
+            );
+            paper.wrapped("fact", hostile);
+            paper.unwrapped("try", hostile);
+            paper.clipped(hostile);
+            paper.line(&paper.bold(hostile));
             let out = paper.finish();
             assert!(!out.contains("\u{1b}[2J") && !out.contains('\r'), "{out:?}");
         }

@@ -10,7 +10,7 @@ use tavola_advisor::{Partition, Side, WhatIf, WhatIfReport, shown, shown_bytes, 
 use tavola_auth::Account;
 use tavola_service::Service;
 
-use super::text::Paper;
+use super::text::{Paper, plain};
 use super::{Advising, ask, printed, sources, terminal};
 
 /// What the command asks of whoever answers.
@@ -146,9 +146,9 @@ fn write_shapes(paper: &mut Paper, report: &WhatIfReport) {
     )));
     for change in &report.shapes {
         let shape: String = if change.shape.chars().count() > shape_width {
-            change.shape.chars().take(shape_width - 1).chain(['…']).collect()
+            plain(&change.shape).chars().take(shape_width - 1).chain(['…']).collect()
         } else {
-            change.shape.clone()
+            plain(&change.shape)
         };
         let plan = if change.plan_before == change.plan_after {
             change.plan_before.to_owned()
@@ -174,7 +174,7 @@ fn write_sides(paper: &mut Paper, before: &Side, after: &Side) {
     paper.line(&paper.dim(&format!("  {:<20}  {:>28}  {:>28}", "", "before", "after")));
     let partition = |partition: &Option<Partition>| match partition {
         Some(partition) => {
-            let key: String = partition.key.chars().take(20).collect();
+            let key: String = plain(&partition.key).chars().take(20).collect();
             format!("{key} ({:.0} %)", partition.share * 100.0)
         }
         None => "–".to_owned(),
