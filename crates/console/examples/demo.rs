@@ -80,6 +80,11 @@ async fn main() {
             sinks.iter().for_each(|sink| sink.observe(&records));
         }
     }
+    for tenth in 0..(now % 60) * 10 {
+        let at = DateTime::from_unix_ticks((now - now % 60) * 10_000_000 + tenth * 1_000_000);
+        let records = Requests.moment(at);
+        sinks.iter().for_each(|sink| sink.observe(&records));
+    }
     let live = sinks.clone();
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(Duration::from_millis(100));
