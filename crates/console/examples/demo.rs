@@ -63,29 +63,34 @@ async fn main() {
     let clock = Arc::new(SystemClock);
     let engine = Arc::new(MemoryEngine::new(clock.clone()));
     let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
-    let service = service.with_contents(Arc::new(MemoryContents::default()));
+    let service = service.with_contents(Arc::new(MemoryContents::new(clock.clone())));
     let socket = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     let address = socket.local_addr().unwrap();
     let (traffic, heat, tail) =
         (Traffic::new(TrafficSettings::default()), HeatMap::new(), Arc::new(Tail::default()));
     let sinks: Vec<Arc<dyn RecordSink>> = vec![traffic.clone(), heat.clone(), tail.clone()];
 
-    let mut requests = Requests { random: fastrand::Rng::with_seed(77) };
+    fastrand::seed(77);
     let now = clock.now().unix_seconds().unsigned_abs();
     for minute in (now / 60 - HOURS * 60)..now / 60 {
         // The server was down for a quarter of an hour.
         let is_down = (507..522).contains(&(minute - (now / 60 - HOURS * 60)));
         if !is_down {
-            let records = requests.minute(minute * 60, now);
+            let records = Requests.minute(minute * 60, now);
             sinks.iter().for_each(|sink| sink.observe(&records));
         }
+    }
+    for tenth in 0..(now % 60) * 10 {
+        let at = DateTime::from_unix_ticks((now - now % 60) * 10_000_000 + tenth * 1_000_000);
+        let records = Requests.moment(at);
+        sinks.iter().for_each(|sink| sink.observe(&records));
     }
     let live = sinks.clone();
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(Duration::from_millis(100));
         loop {
             ticks.tick().await;
-            let records = requests.moment(SystemClock.now());
+            let records = Requests.moment(SystemClock.now());
             live.iter().for_each(|sink| sink.observe(&records));
         }
     });
@@ -123,13 +128,11 @@ async fn main() {
 }
 
 /// Makes up requests: a hot tenant, an append-only log, a batch job every two hours, scans, and much that is fine.
-struct Requests {
-    random: fastrand::Rng,
-}
+struct Requests;
 
 impl Requests {
     /// A minute of the past. Each record stands for some requests, so that a day is made in seconds.
-    fn minute(&mut self, at: u64, now: u64) -> Vec<AccessRecord> {
+    fn minute(&self, at: u64, now: u64) -> Vec<AccessRecord> {
         let mut records = Vec::new();
         let hour = (at % 86_400) as f64 / 3_600.0;
         let day = 0.55 + 0.45 * ((hour - 8.0) / 24.0 * std::f64::consts::TAU).sin();
@@ -140,7 +143,7 @@ impl Requests {
             match index % 12 {
                 0..=2 => {
                     let weight = if is_hot { 60 } else { 3 };
-                    let row = format!("{:x}vt-{:04x}", self.random.u8(..16), self.random.u16(..));
+                    let row = format!("{:x}vt-{:04x}", fastrand::u8(..16), fastrand::u16(..));
                     records.push(self.point("Activity", "tenant|contoso", &row, time, weight));
                 }
                 3 | 4 => {
@@ -148,35 +151,35 @@ impl Requests {
                     records.push(self.write("Activity", &key, &format!("{time}-{index}"), time, 8 * weight));
                 }
                 5 | 6 => {
-                    let letter = char::from(b'a' + self.random.u8(..20));
-                    let key = format!("user|{letter}{:03}", self.random.u16(..400));
+                    let letter = char::from(b'a' + fastrand::u8(..20));
+                    let key = format!("user|{letter}{:03}", fastrand::u16(..400));
                     records.push(self.point("Activity", &key, "profile", time, weight));
                 }
                 7 => {
-                    let key = format!("acct|{:04}", self.random.u16(..3200));
+                    let key = format!("acct|{:04}", fastrand::u16(..3200));
                     records.push(self.point("Activity", &key, "balance", time, 2 * weight));
                 }
                 8 => {
                     let names =
                         ["adatum", "bellows", "fabrikam", "litware", "northwind", "tailspin", "wingtip"];
-                    let key = format!("tenant|{}", names[self.random.usize(..7)]);
+                    let key = format!("tenant|{}", names[fastrand::usize(..7)]);
                     records.push(self.point(
                         "Activity",
                         &key,
-                        &format!("evt-{}", self.random.u16(..)),
+                        &format!("evt-{}", fastrand::u16(..)),
                         time,
                         3 * weight,
                     ));
                 }
                 9 => records.push(self.point(
                     "Orders",
-                    &format!("c-{}", self.random.u16(..900)),
-                    &format!("ord-{}", self.random.u16(..)),
+                    &format!("c-{}", fastrand::u16(..900)),
+                    &format!("ord-{}", fastrand::u16(..)),
                     time,
                     4 * weight,
                 )),
                 10 => {
-                    let device = self.random.u16(..840);
+                    let device = fastrand::u16(..840);
                     records.push(self.write(
                         "Telemetry",
                         &text_of(time - time % 3_600),
@@ -189,7 +192,7 @@ impl Requests {
                     records.push(self.point(
                         "Sessions",
                         "s",
-                        &format!("{:06x}", self.random.u32(..0xff_ffff)),
+                        &format!("{:06x}", fastrand::u32(..0xff_ffff)),
                         time,
                         weight,
                     ));
@@ -209,33 +212,29 @@ impl Requests {
     }
 
     /// What comes in a tenth of a second.
-    fn moment(&mut self, now: DateTime) -> Vec<AccessRecord> {
+    fn moment(&self, now: DateTime) -> Vec<AccessRecord> {
         let at = now.unix_seconds().unsigned_abs();
         let mut records = Vec::new();
-        for _ in 0..self.random.usize(3..8) {
-            let choice = self.random.u8(..100);
+        for _ in 0..fastrand::usize(3..8) {
+            let choice = fastrand::u8(..100);
             let mut record = match choice {
                 0..=39 => self.point(
                     "Orders",
-                    &format!("c-{}", self.random.u16(..900)),
-                    &format!("ord-{}", self.random.u16(..)),
+                    &format!("c-{}", fastrand::u16(..900)),
+                    &format!("ord-{}", fastrand::u16(..)),
                     at,
                     1,
                 ),
                 40..=54 => self.write(
                     "Telemetry",
                     &text_of(at - at % 3_600),
-                    &format!("dev-{:04}", self.random.u16(..840)),
+                    &format!("dev-{:04}", fastrand::u16(..840)),
                     at,
                     1,
                 ),
-                55..=69 => self.point(
-                    "Activity",
-                    "tenant|contoso",
-                    &format!("evt-{:04x}", self.random.u16(..)),
-                    at,
-                    1,
-                ),
+                55..=69 => {
+                    self.point("Activity", "tenant|contoso", &format!("evt-{:04x}", fastrand::u16(..)), at, 1)
+                }
                 70..=84 => self.query(
                     "Activity",
                     "PartitionKey eq 'tenant|contoso' and RowKey ge 'evt-9f'",
@@ -262,14 +261,14 @@ impl Requests {
         records
     }
 
-    fn scan(&mut self) -> (&'static str, u64, u64) {
-        match self.random.u8(..8) {
+    fn scan(&self) -> (&'static str, u64, u64) {
+        match fastrand::u8(..8) {
             0 => ("Salary gt 60000", 128_430, 411),
             _ => ("PartitionKey eq 'Retail' and LastName eq 'Rossi'", 12_800, 3),
         }
     }
 
-    fn record(&mut self, table: &str, operation: &'static str, at: u64, weight: u32) -> AccessRecord {
+    fn record(&self, table: &str, operation: &'static str, at: u64, weight: u32) -> AccessRecord {
         let received = DateTime::from_unix_ticks(at * 10_000_000);
         let mut record = AccessRecord::new(received, StorageService::Table);
         record.account = AccountName::parse(ACCOUNT);
@@ -277,18 +276,17 @@ impl Requests {
         record.resource = Some(table.into());
         record.status = 200;
         record.weight = weight;
-        record.request_id =
-            format!("5f0e9c1a-3002-0041-7d1c-{:012x}", self.random.u64(..1 << 24) << 24).into();
+        record.request_id = format!("5f0e9c1a-3002-0041-7d1c-{:012x}", fastrand::u64(..1 << 24) << 24).into();
         record
     }
 
-    fn spend(&mut self, record: &mut AccessRecord, milliseconds: f64) {
-        let total = milliseconds * (0.6 + self.random.f64());
+    fn spend(&self, record: &mut AccessRecord, milliseconds: f64) {
+        let total = milliseconds * (0.6 + fastrand::f64());
         let part = |share: f64| Duration::from_secs_f64(total * share / 1_000.0);
         record.durations = Durations { queued: part(0.12), executed: part(0.8), total: part(1.0) };
     }
 
-    fn point(&mut self, table: &str, partition: &str, row: &str, at: u64, weight: u32) -> AccessRecord {
+    fn point(&self, table: &str, partition: &str, row: &str, at: u64, weight: u32) -> AccessRecord {
         let mut record = self.record(table, "GetEntity", at, weight);
         record.target = Target::Entity { partition: partition.into(), row: row.into(), properties: 0 };
         (record.rows_scanned, record.rows_returned, record.bytes_out) = (1, 1, 700);
@@ -297,7 +295,7 @@ impl Requests {
         record
     }
 
-    fn write(&mut self, table: &str, partition: &str, row: &str, at: u64, weight: u32) -> AccessRecord {
+    fn write(&self, table: &str, partition: &str, row: &str, at: u64, weight: u32) -> AccessRecord {
         let mut record = self.record(table, "InsertEntity", at, weight);
         record.target = Target::Entity { partition: partition.into(), row: row.into(), properties: 9 };
         (record.status, record.rows_returned, record.bytes_in) = (204, 1, 400);
@@ -306,7 +304,7 @@ impl Requests {
     }
 
     fn query(
-        &mut self,
+        &self,
         table: &str,
         filter: &str,
         scanned: u64,

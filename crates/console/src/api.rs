@@ -8,6 +8,7 @@
 //! | `/api/plan?filter=` | how a filter would be read, by the planner that reads it |
 //! | `/api/queue?account=&queue=` | the messages of a queue as they stand, hidden ones too |
 //! | `/api/findings`, `/api/cost`, `/api/heat` | what the advisor says (`insight.rs`) |
+//! | `POST /api/whatif` | other keys, tried on a copy of a table (`insight.rs`) |
 //! | `POST /api/sas` | a shared access signature (`sas.rs`) |
 
 use hyper::body::Incoming;
@@ -49,11 +50,14 @@ pub(crate) async fn answer(console: &Console, visit: &Visit, request: Request<In
         (&Method::GET, "/api/findings") => asked.findings().await,
         (&Method::GET, "/api/cost") => asked.cost().await,
         (&Method::GET, "/api/heat") => asked.heat(),
-        (&Method::POST, "/api/sas") => match body::read(request.into_body(), BODY_BYTES_MAX).await {
-            Ok(body) => asked.sas(&serde_json::from_slice(&body).unwrap_or_default()),
-            Err(_) => Err(ErrorCode::InvalidInput.into()),
-        },
-        (_, "/api/sas") => return not_allowed("POST"),
+        (&Method::POST, "/api/sas" | "/api/whatif") => {
+            let wanted = match body::read(request.into_body(), BODY_BYTES_MAX).await {
+                Ok(body) => serde_json::from_slice(&body).unwrap_or_default(),
+                Err(_) => return refuse(StatusCode::BAD_REQUEST, "InvalidInput", "the body was not had"),
+            };
+            if path == "/api/sas" { asked.sas(&wanted) } else { asked.what_if(&wanted).await }
+        }
+        (_, "/api/sas" | "/api/whatif") => return not_allowed("POST"),
         (&Method::GET, _) => return refuse(StatusCode::NOT_FOUND, "NotFound", "there is nothing here"),
         _ => return not_allowed("GET"),
     };

@@ -3,11 +3,13 @@
 //! The advisor has the traffic; what the tables hold comes from the last look at them (`sight.rs`).
 
 use serde_json::{Value, json};
-use tavola_advisor::{HeatKey, HeatMetric, HeatQuery, PriceTable, TableFacts};
+use tavola_advisor::{HeatKey, HeatMetric, HeatQuery, PriceTable, Sources, TableFacts, WhatIf, WhatIfError};
 use tavola_model::{DateTime, ErrorCode, ServiceError, TableName};
 
 use crate::api::Asked;
 
+/// Entities that a what-if copies: enough to see the difference, few enough to be held in memory.
+const COPIED_ENTITIES_MAX: u64 = 50_000;
 /// Rows and columns of a heat map.
 const HEAT_ROWS_MAX: usize = 64;
 const HEAT_COLUMNS_MAX: usize = 288;
@@ -47,6 +49,29 @@ impl Asked<'_> {
             tavola_advisor::cost(&self.console.inner.parts.traffic, &facts, &PriceTable::default());
         report.tables.retain(|table| names.contains(&table.account));
         Ok(serde_json::to_value(report).unwrap_or_default())
+    }
+
+    /// Tries other keys on a copy of a table, one try at a time. The table is only read.
+    pub async fn what_if(&self, wanted: &Value) -> Result<Value, ServiceError> {
+        let text = |name: &str| wanted.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let account = self.account(&text("account"))?;
+        let asked = WhatIf {
+            table: text("table"),
+            partition: text("partition"),
+            row: text("row"),
+            is_index: wanted.get("isIndex").and_then(Value::as_bool).unwrap_or(false),
+            entities_max: COPIED_ENTITIES_MAX,
+        };
+        let inner = &self.console.inner;
+        let parts = &inner.parts;
+        let sources = Sources { clock: parts.clock.clone(), random: parts.random.clone() };
+        let Ok(_turn) = inner.tries.acquire().await else { return Err(ErrorCode::ServerBusy.into()) };
+        let tried = tavola_advisor::what_if(&parts.service, &account, &parts.traffic, &asked, &sources).await;
+        match tried {
+            Ok(report) => Ok(serde_json::to_value(report).unwrap_or_default()),
+            Err(WhatIfError::Service(error)) => Err(error),
+            Err(error) => Err(ServiceError::with_message(ErrorCode::InvalidInput, error.to_string())),
+        }
     }
 
     /// A part of the heat map of a table.

@@ -83,6 +83,8 @@ pub(crate) struct Inner {
     pub sights: Sights,
     pub started: DateTime,
     pub streams: Arc<Semaphore>,
+    /// Turns of those who try other keys on a copy of a table: a copy takes memory.
+    pub tries: Semaphore,
     /// Counts the ids of requests that go to the services.
     pub requests: AtomicU64,
 }
@@ -95,6 +97,7 @@ impl Console {
             sights: Sights::new(parts.service.clone(), parts.clock.clone()),
             started: parts.clock.now(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            tries: Semaphore::new(1),
             requests: AtomicU64::new(u64::from_le_bytes(parts.random.bytes())),
             settings,
             parts,

@@ -6,6 +6,7 @@ import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import * as api from './api';
 import { account, chooseAccount, here, session, start } from './store';
+import { loadFindings } from './advice';
 import { ErrorNote, Toasts } from './ui';
 import { Overview } from './pages/overview';
 import { TablePage } from './pages/table';
@@ -22,7 +23,7 @@ import { Empty } from './ui';
 function App() {
   const [failure, setFailure] = useState('');
   useEffect(() => {
-    api.fetchSession().then(start, (error) => setFailure((error as Error).message));
+    api.fetchSession().then(start).then(loadFindings, (error) => setFailure((error as Error).message));
   }, []);
   const info = session.value;
   if (failure) return <div class="signin"><ErrorNote error={`The server does not answer: ${failure}`} /></div>;

@@ -354,6 +354,12 @@ describe('live, heat map and advisor', () => {
     assert.match(text, /People/);
     assert.match(text, /Name eq/);
     await checkAccess('advisor');
+    const attempt = card.getByRole('button', { name: 'Try it on a copy' });
+    if (await attempt.count()) {
+      await attempt.click();
+      await card.getByText(/replayed \d+ real requests/).waitFor();
+      await checkAccess('what-if');
+    }
     await card.getByRole('link', { name: 'Open heat map' }).click();
     await page.getByRole('heading', { name: /Heat map/, level: 1 }).waitFor();
   });

@@ -104,8 +104,8 @@ impl Bench {
     /// What the owner of the account sees.
     pub fn inspect(&self, count_max: usize) -> Vec<InspectedMessage> {
         let account = AccountName::parse("devstoreaccount1").unwrap();
-        let found = self.service.inspect_queue(&account, &queue("orders"), count_max);
-        self.runtime.block_on(found).unwrap()
+        let name = queue("orders");
+        self.runtime.block_on(self.service.inspect_queue(&account, &name, count_max)).unwrap()
     }
 
     pub fn update(

@@ -4,8 +4,8 @@ import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import * as api from '../api';
 import { findings, findingsError, loadFindings, type Finding, type KeyPart } from '../advice';
-import { ms, PLAN_CLASS, PLAN_NAMES, short, whole } from '../format';
-import { here, link, resources, say, server } from '../store';
+import { bytes, ms, PLAN_CLASS, PLAN_NAMES, short, whole } from '../format';
+import { here, link, resources, say } from '../store';
 import { Chip, Copy, Empty, ErrorNote, Icon, percent } from '../ui';
 import { Shell } from '../shell';
 import { useState } from 'preact/hooks';
@@ -57,6 +57,18 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
   const kind = finding.plan ? PLAN_CLASS[finding.plan] ?? '' : '';
   const ratio = finding.rows_returned > 0 ? finding.rows_scanned / finding.rows_returned : finding.rows_scanned;
   const whatif = finding.what_if ? `tavola whatif --account ${finding.account} --table ${finding.table} --partition '${finding.what_if.partition}' --row '${finding.what_if.row}'${finding.what_if.is_index ? ' --index' : ''}` : '';
+  const [tried, setTried] = useState<Report | null>(null);
+  const [trying, setTrying] = useState(false);
+  const [failure, setFailure] = useState('');
+  const attempt = async () => {
+    setTrying(true);
+    setFailure('');
+    try {
+      const wanted = { account: finding.account, table: finding.table, partition: finding.what_if?.partition, row: finding.what_if?.row, isIndex: finding.what_if?.is_index };
+      setTried((await (await api.send('POST', '/api/whatif', { body: JSON.stringify(wanted) })).json()) as Report);
+    } catch (error) { setFailure((error as Error).message); }
+    setTrying(false);
+  };
   const ignore = () => { ignored.value = new Set([...ignored.value, finding.id]); say('Hidden until this page is loaded again'); };
   const example = finding.example;
   return (
@@ -69,12 +81,14 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
           {finding.keys.length > 0 && <div class="keys" tabIndex={0} role="region" aria-label="Keys now and then">{finding.keys.map((sample, index) => <div key={index}><span class="lb">{sample.label}</span><Parts parts={sample.partition} /><Parts parts={sample.row} /></div>)}</div>}
           {finding.price && <p class="small dim pricenote">{finding.price}</p>}</div>
         <div>
-          {finding.rows_scanned > 0 && <><div class="sub">Rows read for rows sent</div><div class="ba"><span class="m">Rows</span><i class="b full" /><span class="v dim">{whole(finding.rows_scanned)}</span><i class="a" style={{ width: `${Math.max(0.6, 100 / Math.max(1, ratio))}%` }} /><span class="v n">{whole(finding.rows_returned)}</span></div></>}
+          {tried && <Tried report={tried} />}{failure && <ErrorNote error={failure} />}
+          {!tried && finding.rows_scanned > 0 && <><div class="sub">Rows read for rows sent</div><div class="ba"><span class="m">Rows</span><i class="b full" /><span class="v dim">{whole(finding.rows_scanned)}</span><i class="a" style={{ width: `${Math.max(0.6, 100 / Math.max(1, ratio))}%` }} /><span class="v n">{whole(finding.rows_returned)}</span></div></>}
           {example && <><div class="sub exhead">A real request</div><div class="cs exbox"><bdi>{example.request}</bdi><Copy text={example.request} label="Copy request" /></div><p class="small dim">read {whole(example.rows_scanned)}, sent {whole(example.rows_returned)}, {ms(example.total_ms)}</p></>}
         </div>
       </div>
       <div class="acts">
-        {whatif && <WhatIf command={whatif} />}
+        {whatif && <button type="button" class="btn pri" disabled={trying} onClick={attempt} title="Replays the recorded requests on a copy; the table itself is not touched">{trying ? 'Trying' : 'Try it on a copy'}</button>}
+        {whatif && <span class="row cmd"><code class="dim hide-s ellip" title={whatif}>{whatif}</code><Copy text={whatif} label="Copy command" /></span>}
         <a class="btn" href={link('heatmap', finding.account, finding.table)}>Open heat map</a>
         {example && /\s(eq|ne|gt|ge|lt|le)\s/.test(example.request) && <a class="btn ghost hide-s" href={`${link('table', finding.account, finding.table)}?filter=${encodeURIComponent(example.request.replace(/^.*\$filter=/, ''))}`}>Run the example</a>}
         <span class="grow" /><button type="button" class="btn ghost" onClick={ignore}>Ignore</button>
@@ -83,9 +97,25 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
   );
 }
 
-function WhatIf({ command }: { command: string }) {
-  const [open, setOpen] = useState(false);
-  return <>{open ? <div class="cs whatif">{command}<Copy text={command} label="Copy command" /></div> : <button type="button" class="btn pri" onClick={() => setOpen(true)} title={`Replays the recorded requests on a copy of ${server.value ? 'the table' : 'it'}; the table itself is not touched`}>Try it on a copy</button>}</>;
+interface Side { rows_scanned: number; rows_returned: number; hottest: { key: string; share: number } | null; partitions: number; entities: number; bytes: number }
+interface Report { entities: number; is_whole_table: boolean; replayed: number; recorded: number; collisions: { count: number; examples: string[] }; without_key: { count: number; examples: string[] }; before: Side; after: Side; shapes: { shape: string; plan_before: string; plan_after: string; scanned_before: number; scanned_after: number }[] }
+
+/** The measured difference: bars before and after, then each shape. */
+function Tried({ report }: { report: Report }) {
+  const bars: [string, number, number, (value: number) => string][] = [
+    ['Rows read', report.before.rows_scanned, report.after.rows_scanned, whole],
+    ['Hottest', report.before.hottest?.share ?? 0, report.after.hottest?.share ?? 0, percent],
+    ['Size', report.before.bytes, report.after.bytes, bytes],
+  ];
+  return (
+    <div class="tried" role="status">
+      <div class="sub">What if · replayed {whole(report.replayed)} real requests on a copy of {whole(report.entities)}{report.is_whole_table ? '' : '+'} entities</div>
+      <div class="ba">{bars.map(([name, before, after, show], index) => { const most = Math.max(before, after, 1e-9); return [index > 0 && <span class="gap" key={`${name}g`} />, <span class="m" key={name}>{name}</span>, <i class="b" key={`${name}b`} style={{ width: `${(before / most) * 100}%` }} />, <span class="v dim" key={`${name}1`}>{show(before)}</span>, <i class="a" key={`${name}a`} style={{ width: `${Math.max(0.6, (after / most) * 100)}%` }} />, <span class="v n" key={`${name}2`}>{show(after)}</span>]; })}</div>
+      {report.shapes.slice(0, 4).map((shape) => <p class="small" key={shape.shape}><code class="wrapany">{shape.shape}</code> <Chip kind={PLAN_CLASS[shape.plan_before] ?? ''}>{shape.plan_before.replace('-', ' ')}</Chip> → <Chip kind={PLAN_CLASS[shape.plan_after] ?? ''}>{shape.plan_after.replace('-', ' ')}</Chip> <span class="dim">{short(shape.scanned_before)} → {short(shape.scanned_after)} rows each</span></p>)}
+      {report.collisions.count > 0 && <p class="small warn">{whole(report.collisions.count)} entities would have the keys of another: {report.collisions.examples[0]}</p>}
+      {report.without_key.count > 0 && <p class="small warn">{whole(report.without_key.count)} entities would have no key: {report.without_key.examples[0]}</p>}
+    </div>
+  );
 }
 
 function CostTable({ price }: { price: Cost }) {

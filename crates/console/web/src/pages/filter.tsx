@@ -129,7 +129,7 @@ export function FilterBox(props: { value: string; sight: FullSight | null; plan:
         <span class="go"><button type="button" class="btn pri" onClick={() => { setOpen(false); props.onRun(); }}>Run <span class="hide-s xs keyhint">Ctrl ↵</span></button></span>
       </div>
       {shows && (
-        <div class="pop">
+        <div class="pop" style={{ left: `min(calc(58px + ${from}ch), calc(100% - 380px))` }}>
           <ul id="completions" role="listbox" aria-label="Completions">
             {list.map((one, index) => (
               <li key={one.text} id={`c${index}`} role="option" aria-selected={index === chosen} onMouseDown={(event) => { event.preventDefault(); accept(index); }}>

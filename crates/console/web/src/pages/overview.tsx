@@ -53,7 +53,7 @@ function Figures() {
         <dd><div class={`v ${isWide ? 'warn' : ''}`}>{ratio > 0 ? short(ratio) : '–'} <small>: 1</small></div>
           <Spark warn={isWide} values={seconds.map((second) => (second.rows_returned ? second.rows_scanned / second.rows_returned : second.rows_scanned))} /></dd></div>
       <div class="kpi"><dt>Latency p99</dt>
-        <dd><div class="v">{total ? (minute?.p99_ms ?? 0).toFixed(1) : '–'} <small>ms</small></div><Spark values={seconds.map((second) => second.p99_ms)} /></dd></div>
+        <dd><div class="v">{total ? (minute?.p99_ms ?? 0).toFixed((minute?.p99_ms ?? 0) < 100 ? 1 : 0) : '–'} <small>ms</small></div><Spark values={seconds.map((second) => second.p99_ms)} /></dd></div>
       <div class="kpi"><dt>Errors<span class="delta">{whole(errors)} in a minute</span></dt>
         <dd><div class="v">{total ? ((errors / total) * 100).toFixed(errors && errors / total < 0.1 ? 2 : 0) : '–'} <small>%</small></div><Spark values={seconds.map((second) => second.errors)} /></dd></div>
     </dl>
@@ -137,7 +137,7 @@ function Findings() {
         <a class="find-row" key={finding.id} href={`${link('advisor')}?at=${encodeURIComponent(finding.id)}`}>
           <span class="rank">{index + 1}</span>
           <div class="grow"><div>{finding.title}</div><p><code>{finding.table}</code> · {finding.requests_per_hour >= 1 ? `${short(finding.requests_per_hour)} times/h · ` : ''}{finding.guide_section}</p></div>
-          <div class="gain"><b>{finding.rows_returned ? `${short(finding.rows_scanned / Math.max(1, finding.rows_returned))} : 1` : short(finding.rows_scanned)}</b>{finding.rows_returned ? 'read : sent' : 'rows read'}</div>
+          <div class="gain">{finding.rows_scanned > finding.rows_returned * 2 ? <><b>{short(finding.rows_scanned / Math.max(1, finding.rows_returned))} : 1</b>read : sent</> : <><b>{short(finding.requests_per_hour)}</b>requests/h</>}</div>
         </a>
       ))}
     </section>

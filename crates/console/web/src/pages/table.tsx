@@ -120,7 +120,7 @@ export function TablePage({ account, table }: { account: string; table: string }
               <div class="legend"><span><i class="hs" />not on this entity</span><span><i class="nul">null</i>returned as null</span><span><i class="estr">""</i>empty string</span></div>
               <span class="grow" />
               {checked.size > 0 && <button type="button" class="btn sm danger" onClick={() => remove(shown.filter((entity) => checked.has(idOf(entity))))}>Delete {checked.size}</button>}
-              <span class="nw">{shown.length ? `page ${tokens.length}, ${whole(shown.length)} ${shown.length === 1 ? 'entity' : 'entities'}` : 'empty page'}{nextStart && <> · next from <code class="ellip nextkey">{nextStart}</code></>}</span>
+              <span class="nw">{shown.length ? `page ${tokens.length} · ${whole(shown.length)}` : 'empty page'}{nextStart && <> · next from <code class="ellip nextkey">{nextStart}</code></>}</span>
               <button type="button" class="btn sm" disabled={tokens.length < 2 || busy} onClick={() => run(tokens.slice(0, -1))}>Back</button>
               <button type="button" class="btn sm" disabled={!page.next || busy} title={page.next} onClick={() => run([...tokens, page.next])}>Next page</button>
             </div>
@@ -150,7 +150,7 @@ function decodeNext(next: string): string {
 
 interface Column { name: string; type: EdmType | null; others: number; title: string }
 
-/** The properties of a page in the order of how many entities have them, each with its commonest type. */
+/** The properties of a page in the order in which they come, each with its commonest type. */
 function columnsOf(entities: Entity[], select: string): Column[] {
   const counts = new Map<string, Map<EdmType, number>>();
   for (const entity of entities) {
@@ -161,10 +161,9 @@ function columnsOf(entities: Entity[], select: string): Column[] {
     }
   }
   const asked = select.split(',').map((name) => name.trim());
-  const total = (types: Map<EdmType, number>) => [...types.values()].reduce((sum, count) => sum + count, 0);
-  return [...counts].sort(([a, left], [b, right]) => {
+  return [...counts].sort(([a], [b]) => {
     const [at, bt] = [asked.indexOf(a), asked.indexOf(b)];
-    return at >= 0 && bt >= 0 ? at - bt : total(right) - total(left);
+    return at >= 0 && bt >= 0 ? at - bt : 0;
   }).map(([name, types]) => {
     const sorted = [...types].sort(([, a], [, b]) => b - a);
     return { name, type: sorted[0]?.[0] ?? null, others: Math.max(0, sorted.length - 1), title: sorted.map(([type, count]) => `${count} ${type}`).join(', ') };
