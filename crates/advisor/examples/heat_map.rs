@@ -89,6 +89,8 @@ fn record(random: &mut fastrand::Rng, n: u64) -> AccessRecord {
         throttled: false,
         request_id: "1".into(),
         client_request_id: None,
+        trace_parent: None,
+        detail: None,
         weight: 1,
     }
 }

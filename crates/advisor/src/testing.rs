@@ -32,6 +32,8 @@ pub fn record(table: &str, at_ms: u64, operation: &'static str, target: Target) 
         throttled: false,
         request_id: "1".into(),
         client_request_id: None,
+        trace_parent: None,
+        detail: None,
         weight: 1,
     }
 }

@@ -15,6 +15,7 @@ mod connections;
 mod dispatch;
 mod ids;
 mod listen;
+mod log_detail;
 mod metadata_case;
 mod observe;
 mod pace;

@@ -9,19 +9,22 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use tavola_model::{
     AccountName, BlobOutcome, Command, DateTime, EntityChange, EntityPage, ErrorCode, Outcome, PlanKind,
     PlanReport, QueueCommand, QueueOutcome, ServiceError, StorageService, TableCommand, TableOutcome,
 };
-use tavola_protocol::{Form, Reply};
-use tavola_telemetry::{AccessRecord, Counted, QueryTarget, Recorder, Target};
+use tavola_protocol::{Form, Reply, Response};
+use tavola_telemetry::{AccessRecord, Counted, QueryTarget, Recorder, Target, TraceParent};
 
 use crate::cluster::Forwarded;
+use crate::log_detail;
+use crate::receive::Received;
 
 /// A request while it is answered.
 pub(crate) struct Observation<R: Deref<Target = Recorder>> {
     recorder: R,
+    received: DateTime,
     begun: Duration,
     /// When its execution began.
     execution_begun: Duration,
@@ -59,6 +62,7 @@ impl<'a> Observation<&'a Recorder> {
         });
         Self {
             recorder,
+            received,
             begun: recorder.now(),
             execution_begun: Duration::ZERO,
             is_cut_short: false,
@@ -71,8 +75,24 @@ impl<'a> Observation<&'a Recorder> {
         }
     }
 
-    /// The account that is addressed.
-    pub fn note_account(&mut self, account: &AccountName) {
+    /// The trace that the client is in.
+    pub fn note_headers(&mut self, headers: &HeaderMap) {
+        if let Some(record) = &mut self.record {
+            let parent = headers.get("traceparent").and_then(|parent| parent.to_str().ok());
+            record.trace_parent = parent.and_then(TraceParent::parse);
+        }
+    }
+
+    /// The account that is addressed. Where a log is kept for it, the request is recorded with its detail.
+    pub fn note_account(&mut self, account: &AccountName, received: &Received) {
+        if !self.is_forwarded && self.recorder.logs_all_of(account, self.counted.service) {
+            let record = self
+                .record
+                .get_or_insert_with(|| Box::new(AccessRecord::new(self.received, self.counted.service)));
+            // Every other one of this account is recorded too.
+            record.weight = 1;
+            record.detail = Some(Box::new(log_detail::of(account, received)));
+        }
         if let Some(record) = &mut self.record {
             record.account = Some(account.clone());
         }
@@ -85,6 +105,9 @@ impl<'a> Observation<&'a Recorder> {
         self.resource = command.resource().map(Box::from);
         if let Some(record) = &mut self.record {
             record.target = target(command, form);
+            if let Some(detail) = &mut record.detail {
+                detail.access = log_detail::access(command);
+            }
         }
     }
 
@@ -115,9 +138,10 @@ impl<'a> Observation<&'a Recorder> {
         &mut self,
         reply: Reply,
         result: &Result<Outcome, ServiceError>,
-        status: StatusCode,
+        response: &Response,
         bytes_out: usize,
     ) {
+        let status = response.status;
         self.log(&reply, result, status);
         let counted = &mut self.counted;
         counted.status = status.as_u16();
@@ -133,7 +157,11 @@ impl<'a> Observation<&'a Recorder> {
                 counted.throttled = is_throttled(error.code) && !self.is_cut_short;
             }
         }
+        self.log_slow(&reply.request_id);
         let Some(record) = &mut self.record else { return };
+        if let Some(detail) = &mut record.detail {
+            log_detail::note_response(detail, response);
+        }
         record.client_request_id =
             reply.client_request_id.and_then(|id| id.to_str().ok().map(Box::<str>::from));
         record.request_id = reply.request_id.into_boxed_str();
@@ -174,6 +202,7 @@ impl<'a> Observation<&'a Recorder> {
     pub fn into_stream(mut self, recorder: &Arc<Recorder>) -> StreamObservation {
         let stream = Observation {
             recorder: recorder.clone(),
+            received: self.received,
             begun: self.begun,
             execution_begun: self.execution_begun,
             is_cut_short: self.is_cut_short,
@@ -196,6 +225,32 @@ impl<'a> Observation<&'a Recorder> {
 
     fn operation(&self) -> &'static str {
         self.counted.operation.unwrap_or("-")
+    }
+
+    /// Logs a request that took long until its answer was there. How long its client takes to read is not counted.
+    fn log_slow(&self, request_id: &str) {
+        let Some(slow_time) = self.recorder.slow_time() else { return };
+        let total = self.recorder.now().saturating_sub(self.begun);
+        if total < slow_time {
+            return;
+        }
+        let Counted { status, queued, plan, rows_scanned, rows_returned, bytes_in, .. } = self.counted;
+        let (operation, resource) = (self.operation(), self.resource.as_deref().unwrap_or("-"));
+        let (ms, queued_ms) = (total.as_millis(), queued.unwrap_or_default().as_millis());
+        let plan = plan.map_or("-", |plan| plan.kind.as_str());
+        tracing::warn!(
+            request_id,
+            operation,
+            resource,
+            status,
+            ms,
+            queued_ms,
+            plan,
+            rows_scanned,
+            rows_returned,
+            bytes_in,
+            "slow request"
+        );
     }
 
     fn log(&self, reply: &Reply, result: &Result<Outcome, ServiceError>, status: StatusCode) {

@@ -18,6 +18,7 @@ use tavola_model::{
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
 use tavola_service::{AnswerRoom, ByteSource, Executed, Service, cors};
 use tavola_telemetry::Recorder;
+use tracing::Instrument as _;
 
 use crate::accounts::LiveAccounts;
 use crate::answer::{self, AnswerBody, Download};
@@ -92,7 +93,7 @@ impl Pipeline {
         random: &dyn RandomSource,
         settings: PipelineSettings,
     ) -> Self {
-        let recorder = Arc::new(Recorder::without_thread(Vec::new(), clock.clone()));
+        let recorder = Arc::new(Recorder::new(Vec::new(), clock.clone()));
         Self {
             accounts,
             service,
@@ -156,7 +157,7 @@ impl Pipeline {
             download: None,
         };
         if let Some(address) = &address {
-            exchange.observation.note_account(&address.account);
+            exchange.observation.note_account(&address.account, received);
         }
         if received.origin.service == StorageService::Table {
             let none = Query::default();
@@ -171,7 +172,9 @@ impl Pipeline {
             _ if host.len() > HOST_BYTES_MAX => Err(ErrorCode::InvalidUri.into()),
             (Some(address), Some(query)) => {
                 let head = Head { received, query, address };
-                self.answer(head, &mut body, transfers, &reply, &mut exchange, now).await
+                let answer = self.answer(head, &mut body, transfers, &reply, &mut exchange, now);
+                // What is logged on the way has the id; at the level that the log has by default it costs nothing.
+                answer.instrument(tracing::info_span!("request", request_id = reply.request_id)).await
             }
             (None, _) => Err(ErrorCode::InvalidUri.into()),
             // A query that is not text has nothing that a signature could cover.
@@ -208,7 +211,9 @@ impl Pipeline {
     /// Begins to observe a request.
     fn observe(&self, received: &Received, now: DateTime) -> Observation<&Recorder> {
         let is_forwarded = received.origin.is_server && is_forwarded(&received.headers);
-        Observation::begin(&self.recorder, now, received.origin.service, is_forwarded)
+        let mut observation = Observation::begin(&self.recorder, now, received.origin.service, is_forwarded);
+        observation.note_headers(&received.headers);
+        observation
     }
 
     /// Notes a request that is refused before anything of it is read.
@@ -363,7 +368,7 @@ impl Pipeline {
             }
         }
         let bytes_out = if reply.head_only { 0 } else { bytes.len() };
-        observation.note_answer(reply, &result, response.status, bytes_out);
+        observation.note_answer(reply, &result, &response, bytes_out);
         let body = match (download, response.content_length) {
             (Some(source), Some(length)) => {
                 let caller = address.map(|address| caller_id(received, address));

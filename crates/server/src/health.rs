@@ -205,7 +205,7 @@ mod tests {
             };
             let watched = Sources {
                 affinity: Some(Affinity::new(member)),
-                recorder: Arc::new(Recorder::without_thread(Vec::new(), clock.clone())),
+                recorder: Arc::new(Recorder::new(Vec::new(), clock.clone())),
                 frontend: frontend(&store, clock).await,
                 store,
             };

@@ -19,6 +19,7 @@ mod membership;
 mod metrics;
 mod moving;
 mod oidc;
+mod otlp;
 mod serve;
 mod settings;
 mod store;

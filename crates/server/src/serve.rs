@@ -32,6 +32,7 @@ use crate::membership::Joined;
 use crate::metrics::Sources;
 use crate::moving;
 use crate::oidc;
+use crate::otlp::Otlp;
 use crate::settings::Values;
 use crate::store::Store;
 
@@ -89,7 +90,14 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         _ => host.is_loopback(),
     };
     let observers = Observers { advising: Advising::open(&folder.path), tail: Arc::new(Tail::default()) };
-    let recorder = Recorder::start(observers.sinks(), clock.clone()).context("cannot start a thread")?;
+    let otlp = (!values.text("otlp-endpoint").is_empty()).then(Otlp::new);
+    let otlp_sink = otlp.iter().map(|otlp| otlp.clone() as Arc<dyn RecordSink>);
+    let sinks = observers.sinks().into_iter().chain(otlp_sink).collect();
+    let slow_ms: u64 = values.number("slow-ms")?;
+    let recorder = Recorder::new(sinks, clock.clone())
+        .with_slow_time((slow_ms > 0).then(|| Duration::from_millis(slow_ms)))
+        .start()
+        .context("cannot start a thread")?;
     let pipeline = Pipeline::new(
         accounts.clone(),
         service.clone(),
@@ -116,7 +124,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         let parts = ConsoleParts {
             service: service.clone(),
             accounts: accounts.clone(),
-            clock,
+            clock: clock.clone(),
             random: Arc::new(SystemRandom),
             urls: endpoints.iter().map(Endpoint::service_url).collect(),
             traffic: observers.advising.traffic.clone(),
@@ -130,13 +138,13 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     if let (console::Listening::On(socket), Some(console)) = (console_socket, console) {
         serving.spawn(console.serve(socket, stopped.clone()));
     }
+    let sources =
+        Sources { store: store.clone(), affinity, recorder: recorder.clone(), frontend: frontend.clone() };
+    let sending = match &otlp {
+        Some(otlp) => Some(otlp.start(values.text("otlp-endpoint"), sources.clone(), clock.clone())?),
+        None => None,
+    };
     if let Some(socket) = watched {
-        let sources = Sources {
-            store: store.clone(),
-            affinity,
-            recorder: recorder.clone(),
-            frontend: frontend.clone(),
-        };
         serving.spawn(health::serve(socket, sources, stopped.clone()));
     }
     for listener in listeners {
@@ -166,6 +174,9 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     frontend.drain().await;
     recorder.close();
     observers.advising.save().await;
+    if let Some(sending) = sending {
+        sending.close();
+    }
     controlling.await.context("the control socket failed")?;
     store.close().await;
     Ok(())

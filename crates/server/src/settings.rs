@@ -234,6 +234,18 @@ const GROUPS: &[Group] = &[
     (
         "Logs and configuration",
         &[
+            (
+                "slow-ms",
+                "MILLISECONDS",
+                "0",
+                "Log requests that take as long to be answered, at level warn; 0 logs none",
+            ),
+            (
+                "otlp-endpoint",
+                "URL",
+                "",
+                "OpenTelemetry collector that gets traces and metrics (OTLP over HTTP, protobuf), such as http://127.0.0.1:4318",
+            ),
             ("log-format", "text|json", "text", "Format of log lines on standard error"),
             (
                 "log-level",

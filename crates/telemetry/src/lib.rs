@@ -5,14 +5,18 @@
 //! It holds names, keys of entities and the text of filters, because those are what a table design is about.
 
 mod counts;
+mod detail;
 mod histogram;
 mod record;
 mod recorder;
+mod trace;
 
 pub use counts::{
     Counted, CountsReading, LATENCY_BOUNDS_NS, OperationReading, PLAN_KINDS, RequestCounts, SERVICES,
     STATUS_CLASSES, ServiceReading, UNKNOWN_OPERATION,
 };
+pub use detail::{AccessKind, Authentication, RequestDetail};
 pub use histogram::{BUCKETS_MAX, Histogram, HistogramReading};
 pub use record::{AccessRecord, Durations, QueryTarget, RecordSink, Target};
 pub use recorder::{RECORDS_PER_SECOND, Recorder};
+pub use trace::TraceParent;

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tavola_model::{AccountName, DateTime, ErrorCode, Filter, PlanReport, StorageService};
 
+use crate::detail::RequestDetail;
+use crate::trace::TraceParent;
+
 /// One request, after it was answered.
 #[derive(Clone, Debug)]
 pub struct AccessRecord {
@@ -42,6 +45,10 @@ pub struct AccessRecord {
     pub request_id: Box<str>,
     /// The id that the client gave it.
     pub client_request_id: Option<Box<str>>,
+    /// The span of the client's trace that it belongs to.
+    pub trace_parent: Option<TraceParent>,
+    /// What a log of requests wants to know, where one is kept.
+    pub detail: Option<Box<RequestDetail>>,
     /// How many requests this one stands for: more than one when only some are recorded under load.
     pub weight: u32,
 }
@@ -67,6 +74,8 @@ impl AccessRecord {
             throttled: false,
             request_id: Box::default(),
             client_request_id: None,
+            trace_parent: None,
+            detail: None,
             weight: 1,
         }
     }

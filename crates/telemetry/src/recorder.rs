@@ -5,13 +5,15 @@
 //! only one in `k` is recorded, and its weight says so; `k` follows the rate. A record that finds the queue full is
 //! dropped and counted.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use crossbeam_queue::ArrayQueue;
-use tavola_model::{Clock, StorageService};
+use tavola_model::{AccountName, Clock, StorageService};
 
 use crate::counts::{Counted, RequestCounts};
 use crate::record::{AccessRecord, RecordSink};
@@ -33,6 +35,11 @@ pub struct Recorder {
     sinks: Vec<Arc<dyn RecordSink>>,
     clock: Arc<dyn Clock>,
     waiting: ArrayQueue<Box<AccessRecord>>,
+    slow_time: Option<Duration>,
+    /// Services of accounts of which every request is recorded, with its detail.
+    logged: ArcSwap<HashSet<(AccountName, StorageService)>>,
+    /// There are any.
+    is_logging: AtomicBool,
     /// Requests that asked whether they are recorded.
     asked: AtomicU64,
     /// One request in this many, a power of two, is recorded.
@@ -55,9 +62,9 @@ struct HandOver {
 }
 
 impl Recorder {
-    /// A recorder for these sinks, with its thread. Without sinks nothing is recorded.
-    pub fn start(sinks: Vec<Arc<dyn RecordSink>>, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
-        let recorder = Arc::new(Self::without_thread(sinks, clock));
+    /// Gives a recorder its thread. Without sinks it needs none, and nothing is recorded.
+    pub fn start(self) -> std::io::Result<Arc<Self>> {
+        let recorder = Arc::new(self);
         if !recorder.sinks.is_empty() {
             let run = recorder.clone();
             let running = std::thread::Builder::new().name("records".into()).spawn(move || run.run())?;
@@ -67,11 +74,14 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// A recorder whose records are handed over only by [`Recorder::flush`].
-    pub fn without_thread(sinks: Vec<Arc<dyn RecordSink>>, clock: Arc<dyn Clock>) -> Self {
+    /// A recorder for these sinks. Until it is started, records are handed over only by [`Recorder::flush`].
+    pub fn new(sinks: Vec<Arc<dyn RecordSink>>, clock: Arc<dyn Clock>) -> Self {
         let hand_over = HandOver { batch: Vec::new(), at: clock.monotonic(), asked: 0, dropped: 0 };
         Self {
             counts: RequestCounts::default(),
+            slow_time: None,
+            logged: ArcSwap::default(),
+            is_logging: AtomicBool::new(false),
             waiting: ArrayQueue::new(if sinks.is_empty() { 1 } else { WAITING_MAX }),
             sinks,
             clock,
@@ -89,6 +99,28 @@ impl Recorder {
     /// The time on the clock that requests are measured by.
     pub fn now(&self) -> Duration {
         self.clock.monotonic()
+    }
+
+    /// The same; a request that takes so long to be answered is slow, and whoever answers it is to say so.
+    #[must_use]
+    pub fn with_slow_time(self, slow_time: Option<Duration>) -> Self {
+        Self { slow_time, ..self }
+    }
+
+    /// How long a slow request takes, if somebody wants to know.
+    pub fn slow_time(&self) -> Option<Duration> {
+        self.slow_time
+    }
+
+    /// From now on every request to these services of accounts is recorded, with its detail.
+    pub fn log_all_of(&self, logged: HashSet<(AccountName, StorageService)>) {
+        self.is_logging.store(!logged.is_empty(), Ordering::Relaxed);
+        self.logged.store(Arc::new(logged));
+    }
+
+    /// Whether every request to a service of an account is recorded, with its detail.
+    pub fn logs_all_of(&self, account: &AccountName, service: StorageService) -> bool {
+        self.is_logging.load(Ordering::Relaxed) && self.logged.load().contains(&(account.clone(), service))
     }
 
     /// What was counted of all requests.
@@ -266,7 +298,7 @@ mod tests {
 
     fn recorder() -> (Recorder, Arc<Kept>, Arc<Held>) {
         let (kept, clock) = (Arc::new(Kept::default()), Arc::new(Held::default()));
-        (Recorder::without_thread(vec![kept.clone()], clock.clone()), kept, clock)
+        (Recorder::new(vec![kept.clone()], clock.clone()), kept, clock)
     }
 
     #[test]
@@ -330,7 +362,7 @@ mod tests {
     #[test]
     fn the_thread_hands_over_what_comes_and_the_rest_when_it_ends() {
         let kept = Arc::new(Kept::default());
-        let recorder = Recorder::start(vec![kept.clone()], Arc::new(Held::default())).unwrap();
+        let recorder = Recorder::new(vec![kept.clone()], Arc::new(Held::default())).start().unwrap();
         for _ in 0..100 {
             recorder.push(record(1, 200));
         }
@@ -344,7 +376,7 @@ mod tests {
 
     #[test]
     fn without_sinks_nobody_is_asked_to_make_a_record() {
-        let recorder = Recorder::start(Vec::new(), Arc::new(Held::default())).unwrap();
+        let recorder = Recorder::new(Vec::new(), Arc::new(Held::default())).start().unwrap();
         assert_eq!(recorder.sample(), None);
         recorder.close();
     }

@@ -32,7 +32,7 @@ struct Served {
 }
 
 async fn serve(settings: FrontendSettings) -> Served {
-    let recorder = Recorder::without_thread(Vec::new(), Arc::new(SystemClock));
+    let recorder = Recorder::new(Vec::new(), Arc::new(SystemClock));
     serve_recorded(settings, Arc::new(recorder)).await
 }
 

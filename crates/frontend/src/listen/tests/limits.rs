@@ -20,7 +20,7 @@ impl Clock for Held {
 async fn a_partition_beyond_its_target_is_refused_with_503_then_500() {
     let clock = Arc::new(Held::default());
     let limits = Some(Arc::new(AzureLimits::new(clock.clone())));
-    let recorder = Arc::new(Recorder::without_thread(Vec::new(), Arc::new(SystemClock)));
+    let recorder = Arc::new(Recorder::new(Vec::new(), Arc::new(SystemClock)));
     let served = serve_limited(FrontendSettings::default(), recorder, limits).await;
     fill(&served, 1, 10).await;
     let mut stream = connect(served.tables).await;

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use tavola_model::{ErrorCode, PlanKind};
-use tavola_telemetry::{AccessRecord, RecordSink, Recorder, Target};
+use tavola_telemetry::{AccessKind, AccessRecord, Authentication, RecordSink, Recorder, Target};
 
 use super::*;
 
@@ -25,7 +25,7 @@ struct Recorded {
 impl Recorded {
     async fn start() -> Self {
         let kept = Arc::new(Kept::default());
-        let recorder = Arc::new(Recorder::without_thread(vec![kept.clone()], Arc::new(SystemClock)));
+        let recorder = Arc::new(Recorder::new(vec![kept.clone()], Arc::new(SystemClock)));
         let served = serve_recorded(FrontendSettings::default(), recorder.clone()).await;
         Self { served, recorder, kept }
     }
@@ -144,4 +144,29 @@ async fn a_request_whose_client_goes_away_is_recorded() {
     assert!(!record.throttled);
     recorded.recorder.flush();
     assert!(recorded.kept.0.lock().unwrap().is_empty(), "only one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_log_is_kept_every_record_has_its_detail_and_never_a_signature() {
+    let recorded = Recorded::start().await;
+    let account = tavola_model::AccountName::parse("devstoreaccount1").unwrap();
+    recorded.recorder.log_all_of([(account, StorageService::Table)].into());
+    let (token, mut stream) = (token(), connect(recorded.served.tables).await);
+    let headers = "User-Agent: test/1\r\nIf-Match: *\r\n\
+                   traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
+    let request = head("DELETE", &format!("/People(PartitionKey='p',RowKey='r')?{token}"), headers);
+    let (record, _) = recorded.ask(&mut stream, &request).await;
+    let detail = record.detail.unwrap();
+    assert_eq!((record.status, detail.access), (404, AccessKind::Delete));
+    assert_eq!(detail.authentication, Authentication::Sas);
+    assert!(detail.url.starts_with("http://127.0.0.1/devstoreaccount1/People("), "{}", detail.url);
+    assert!(detail.url.contains("sig=XXXXX"), "{}", detail.url);
+    assert_eq!(&*detail.object_key, "/devstoreaccount1/People(PartitionKey='p',RowKey='r')");
+    assert_eq!((detail.user_agent.as_deref(), &*detail.conditions), (Some("test/1"), "if-match=*"));
+    assert!(detail.request_head_bytes > 200 && detail.response_head_bytes > 100, "{detail:?}");
+    assert_eq!(record.trace_parent.map(|parent| parent.span_id[7]), Some(0xb7));
+
+    let mut stream = connect(recorded.served.streams).await;
+    let (record, _) = recorded.ask(&mut stream, &head("GET", "/s?bytes=1", "")).await;
+    assert!(record.detail.is_none(), "no log is kept of this service");
 }
