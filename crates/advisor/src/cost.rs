@@ -1,7 +1,7 @@
 //! What the observed traffic and the stored bytes cost in a month on the real service.
 //!
-//! The prices are a file that the user can edit; those built in are list prices and differ by region, redundancy and
-//! contract. The traffic is taken as if it went on at the observed rate for a month of 730 hours.
+//! The prices are a file that the user can edit; those built in are a starting point, since prices differ by region,
+//! redundancy and contract. The traffic is taken as if it went on at the observed rate for a month of 730 hours.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,8 @@ impl Default for PriceTable {
 /// The default prices as a file, with what each means.
 pub const PRICES_FILE: &str = "\
 # Prices of Azure Table storage, for `tavola advise --prices FILE`. Edit them to what you pay.
-# The defaults are list prices for locally redundant storage in US dollars; yours depend on region and contract.
+# The defaults are a starting point, for locally redundant storage in US dollars: nothing here is read from Azure, and
+# prices depend on region, redundancy and contract.
 
 currency = \"$\"
 

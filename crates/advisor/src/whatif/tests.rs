@@ -6,7 +6,7 @@ use tavola_telemetry::{AccessRecord, RecordSink as _};
 use super::*;
 use crate::facts::{Reader, gather};
 use crate::testing::{entity, query};
-use crate::{Rule, TrafficSettings, findings};
+use crate::{Pattern, Rule, TrafficSettings, findings};
 
 const DEPARTMENTS: [&str; 4] = ["Sales", "Support", "Research", "Board"];
 
@@ -208,4 +208,90 @@ async fn mistakes_are_named() {
     assert_eq!(tried(none).await, "no requests to the table Nobody are recorded");
     let bad = WhatIf { table: "1".to_owned(), ..asked("{A}", "x", false) };
     assert!(tried(bad).await.contains("not the name"));
+}
+
+/// Each query of the guide's list, as the service itself ran it: the advisor finds it, and its own proposal mends it.
+#[tokio::test]
+async fn every_proposal_for_a_query_reads_a_fifth_or_less_and_returns_the_same() {
+    let service = service();
+    people(&service).await;
+    let facts = gather(&service, &[account()], 10_000).await.unwrap();
+    let account = account();
+    for (filter, pattern) in [
+        ("Email eq 'p7@contoso.com'", Pattern::InterPartitionIndex),
+        ("RowKey eq '000042'", Pattern::InterPartitionIndex),
+        ("LastName eq 'Name3'", Pattern::IndexEntities),
+        ("LastName eq 'Name3' and Age eq 23", Pattern::CompoundKey),
+        ("PartitionKey eq 'Sales' and Email eq 'p8@contoso.com'", Pattern::IntraPartitionIndex),
+        ("PartitionKey eq 'Sales' and Age gt 66", Pattern::IntraPartitionIndex),
+        ("PartitionKey eq 'Sales' and Timestamp ge datetime'2100-01-01T00:00:00Z'", Pattern::LogTail),
+    ] {
+        let query_entities = tavola_model::QueryEntities {
+            table: TableName::parse("People").unwrap(),
+            filter: tavola_odata::parse_filter(filter).unwrap(),
+            top: None,
+            from: None,
+        };
+        let ran = Reader::new(&service, &account).page(query_entities).await.unwrap().plan;
+        let traffic = traffic((0..20).map(|n| query("People", n * 1000, filter, ran.scanned, ran.returned)));
+        let found = findings(&traffic, &facts);
+        assert_eq!((found.len(), found[0].pattern), (1, pattern), "{filter}: {found:#?}");
+        let proposal = found[0].what_if.clone().unwrap();
+        let tried = asked(&proposal.partition, &proposal.row, proposal.is_index);
+        let report = what_if(&service, &account, &traffic, &tried, &sources()).await.unwrap();
+        let change = &report.shapes[0];
+        assert!(change.scanned_after * 5.0 <= change.scanned_before, "{filter}: {change:#?}");
+        assert!(change.is_same_result && report.collisions.count == 0, "{filter}: {report:#?}");
+    }
+}
+
+/// Inserts in the order of time, and a partition that takes nearly all: the proposals spread them.
+#[tokio::test]
+async fn every_proposal_for_load_spreads_it() {
+    let cases: [(Rule, fn(u64) -> String, u32); 2] = [
+        (Rule::AppendOnly, |n| format!("2026-11-15T{:02}:{:02}", n / 1200, n / 20 % 60), 1),
+        (
+            Rule::HotPartition,
+            |n| if n % 20 == 0 { format!("small-{n}") } else { "tenant|contoso".to_owned() },
+            100,
+        ),
+    ];
+    for (rule, partition, weight) in cases {
+        let (service, account) = (service(), account());
+        let reader = Reader::new(&service, &account);
+        let table = TableName::parse("People").unwrap();
+        reader.execute(TableCommand::CreateTable(table.clone())).await.unwrap();
+        let mut records = Vec::new();
+        for n in 0..400_u64 {
+            let (partition, row) =
+                (partition(n), format!("{:08x}-{n:04}z", xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes())));
+            let mut properties = PropertiesBuilder::new();
+            properties.push("Device", EdmValue::String(&format!("dev-{}", n % 16))).unwrap();
+            let key =
+                EntityKey { partition: Key::parse(&partition).unwrap(), row: Key::parse(&row).unwrap() };
+            let write = EntityWrite { key, change: EntityChange::Insert(properties.finish()) };
+            reader.execute(TableCommand::WriteEntity(table.clone(), write)).await.unwrap();
+            let mut record = entity("People", n * 20, "InsertEntity", &partition, &row);
+            record.weight = weight;
+            records.push(record);
+        }
+        let traffic = traffic(records);
+        let facts = gather(&service, std::slice::from_ref(&account), 10_000).await.unwrap();
+        let found = findings(&traffic, &facts);
+        let finding = found
+            .iter()
+            .find(|finding| finding.rule == rule)
+            .unwrap_or_else(|| panic!("{rule:?}: {found:#?}"));
+        let proposal = finding.what_if.clone().unwrap();
+        let tried = asked(&proposal.partition, &proposal.row, proposal.is_index);
+        let report = what_if(&service, &account, &traffic, &tried, &sources()).await.unwrap();
+        let share = |side: &Side| side.hottest_lately.as_ref().unwrap().share;
+        assert!(
+            share(&report.after) * 2.0 <= share(&report.before),
+            "{rule:?}: {:?} {:?}",
+            report.before,
+            report.after
+        );
+        assert_eq!((report.collisions.count, report.without_key.count, report.after.entities), (0, 0, 400));
+    }
 }
