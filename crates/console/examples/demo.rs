@@ -142,7 +142,7 @@ impl Requests {
             let weight = 1 + (4.0 * day) as u32;
             match index % 12 {
                 0..=2 => {
-                    let weight = if is_hot { 60 } else { 3 };
+                    let weight = if is_hot { 16 } else { 2 };
                     let row = format!("{:x}vt-{:04x}", fastrand::u8(..16), fastrand::u16(..));
                     records.push(self.point("Activity", "tenant|contoso", &row, time, weight));
                 }
