@@ -34,14 +34,14 @@ impl ServerView for Machine {
     }
 
     fn health(&self) -> Health {
-        let figure = HealthFigure {
-            name: "tavola_content_bytes",
-            help: "Bytes on the disk that contents of blobs take",
-            value: 236 * GIGABYTE,
-            is_counter: false,
-        };
+        let figure = |name, value| HealthFigure { name, help: "made up", value, is_counter: false };
         Health {
-            figures: vec![figure],
+            figures: vec![
+                figure("commit_p99_us", 2_900 + fastrand::u64(..900)),
+                figure("cache_hit_permille", 972 + fastrand::u64(..9)),
+                figure("tavola_engine_unflushed_bytes", 18_000_000 + fastrand::u64(..9_000_000)),
+                figure("tavola_content_bytes", 236 * GIGABYTE),
+            ],
             disk: Some(DiskSpace {
                 total_bytes: 931 * GIGABYTE,
                 free_bytes: 412 * GIGABYTE,
@@ -142,7 +142,7 @@ impl Requests {
             let weight = 1 + (4.0 * day) as u32;
             match index % 12 {
                 0..=2 => {
-                    let weight = if is_hot { 60 } else { 3 };
+                    let weight = if is_hot { 16 } else { 2 };
                     let row = format!("{:x}vt-{:04x}", fastrand::u8(..16), fastrand::u16(..));
                     records.push(self.point("Activity", "tenant|contoso", &row, time, weight));
                 }

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use tavola_console::{
     Console, ConsoleParts, ConsoleSettings, DiskSpace, Health, HealthFigure, MemberView, ServerView,
 };
+use tavola_engine_local::LocalMetrics;
 use tavola_frontend::Affinity;
 use tavola_model::RandomSource as _;
 use tavola_system::SystemRandom;
@@ -139,8 +140,12 @@ impl ServerView for View {
             }
             _ => None,
         };
+        let mut figures: Vec<_> = metrics::of_store(&self.store).into_iter().filter_map(figure).collect();
+        if let Store::Local(engine) = &self.store {
+            figures.extend(derived(&engine.metrics()));
+        }
         Health {
-            figures: metrics::of_store(&self.store).into_iter().filter_map(figure).collect(),
+            figures,
             disk: self.disk(),
             location: self.store.location(&self.data_dir),
             engine: if self.store.is_local() { "local" } else { "cql" },
@@ -171,6 +176,29 @@ impl View {
             data_bytes: folder_bytes(&self.data_dir),
         })
     }
+}
+
+/// What a person wants to know of the counters of the embedded store.
+fn derived(metrics: &LocalMetrics) -> Vec<HealthFigure> {
+    let gauge = |name, help, value| HealthFigure { name, help, value, is_counter: false };
+    let mut figures = Vec::new();
+    let syncs = &metrics.sync_ns;
+    let (commits, mut seen) = (syncs.count(), 0);
+    if commits > 0 {
+        let slow = syncs.counts.iter().position(|count| {
+            seen += count;
+            seen * 100 >= commits * 99
+        });
+        let bound = slow.and_then(|bucket| syncs.bounds.get(bucket)).or_else(|| syncs.bounds.last());
+        let help = "99 of 100 commits were on the disk within so many microseconds, since the start";
+        figures.push(gauge("commit_p99_us", help, bound.map_or(0, |bound| bound / 1_000)));
+    }
+    let blocks = metrics.blocks_cached + metrics.blocks_read;
+    if blocks > 0 {
+        let help = "Blocks of table files that were found in memory, of a thousand, since the start";
+        figures.push(gauge("cache_hit_permille", help, metrics.blocks_cached * 1_000 / blocks));
+    }
+    figures
 }
 
 /// What the files below a folder take on the disk. Whatever goes away meanwhile counts for nothing.

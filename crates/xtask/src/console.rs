@@ -92,7 +92,15 @@ fn chromium() -> Result<(), String> {
         run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))?.check()
     };
     apt(&["update"])?;
-    apt(&["install", "-y", "--no-install-recommends", "chromium", "fonts-inter", "fonts-dejavu-core", "pngquant"])
+    apt(&[
+        "install",
+        "-y",
+        "--no-install-recommends",
+        "chromium",
+        "fonts-inter",
+        "fonts-dejavu-core",
+        "pngquant",
+    ])
 }
 
 fn browser(select: &Select) -> Outcome {

@@ -44,6 +44,8 @@ export const resourcesError = signal('');
 export const server = signal<ServerInfo | null>(null);
 export const figures = signal<Figures | null>(null);
 export const health = signal<Health | null>(null);
+/** The last values of each figure of the store. */
+export const past = new Map<string, number[]>();
 export const tail = signal<TailItem[]>([]);
 export const tailPaused = signal(false);
 /** When the stream last said something; 0 while it has never. */
@@ -77,7 +79,10 @@ export function openStream() {
     });
   on('hello', () => {});
   on('figures', (data) => (figures.value = data));
-  on('health', (data) => (health.value = data));
+  on('health', (data: Health) => {
+    for (const figure of data.figures) past.set(figure.name, [...(past.get(figure.name) ?? []), figure.value].slice(-60));
+    health.value = data;
+  });
   on('tail', (items: TailItem[]) => {
     if (tailPaused.value) held = [...held, ...items].slice(-TAIL_MAX);
     else tail.value = [...tail.value, ...items].slice(-TAIL_MAX);

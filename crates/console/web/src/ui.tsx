@@ -100,7 +100,8 @@ export function PlanMix({ counts }: { counts: Record<string, number> }) {
     </span>
   );
 }
-export const percent = (share: number) => `${share >= 0.1 || share === 0 ? Math.round(share * 100) : (share * 100).toFixed(1)} %`;
+/** One digit more where a whole number would say all or nothing. */
+export const percent = (share: number) => `${share === 0 || share === 1 || (share >= 0.1 && share < 0.99) ? Math.round(share * 100) : (Math.floor(share * 1000) / 10).toFixed(1)} %`;
 
 /** The value of a token of the stylesheet, now. */
 export const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

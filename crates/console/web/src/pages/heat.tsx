@@ -43,8 +43,8 @@ export function HeatPage({ table }: { table: string }) {
   useEffect(() => setZooms([]), [name]);
   const view = useLoad(async (signal) => {
     if (!name) return null;
-    const now = Math.floor(Date.now() / 1000);
-    const [from, to] = zoom ? [zoom.from, zoom.to] : [now - window_, now + 60];
+    const end = Math.ceil(Date.now() / 60_000) * 60;
+    const [from, to] = zoom ? [zoom.from, zoom.to] : [end - window_, end];
     const query: Record<string, string> = { account: account.value, table: name, from: String(from), to: String(to), metric };
     if (zoom?.keyFrom) { query['fromPartition'] = zoom.keyFrom.partition; query['fromRow'] = zoom.keyFrom.row; }
     if (zoom?.keyTo) { query['toPartition'] = zoom.keyTo.partition; query['toRow'] = zoom.keyTo.row; }
@@ -158,16 +158,20 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
         context.fillRect(begin, from, Math.ceil(xOf(column + 1)) - begin, to - from);
       });
     });
-    view.columns.forEach((column, index) => {
-      if (column.has_data) return;
-      const begin = Math.round(xOf(index)), size = Math.max(1, Math.round(xOf(index + 1)) - begin);
+    // Where nothing was recorded: hatched, neighbours together.
+    for (let index = 0; index < view.columns.length; index++) {
+      if (view.columns[index]?.has_data !== false) continue;
+      let end = index;
+      while (view.columns[end + 1]?.has_data === false) end++;
+      const begin = Math.round(xOf(index)), size = Math.max(2, Math.round(xOf(end + 1)) - begin);
       context.save();
       context.beginPath(); context.rect(begin, top, size, plotHeight); context.clip();
       context.fillStyle = surface; context.fillRect(begin, top, size, plotHeight);
-      context.strokeStyle = text3; context.globalAlpha = 0.35;
-      for (let offset = -plotHeight; offset < plotHeight + size; offset += 6) { const shift = (begin + offset) % 6; context.beginPath(); context.moveTo(begin, top + offset - shift + size); context.lineTo(begin + size, top + offset - shift); context.stroke(); }
+      context.strokeStyle = text3; context.globalAlpha = 0.5;
+      for (let offset = -size; offset < plotHeight + size; offset += 6) { context.beginPath(); context.moveTo(begin, top + offset + size); context.lineTo(begin + size, top + offset); context.stroke(); }
       context.restore();
-    });
+      index = end;
+    }
     // Totals over the keys above, over time beside.
     const topScale = scaleLinear().domain([0, Math.max(1e-9, ...columnSums)]).range([0, top - 8]);
     context.fillStyle = bar;
@@ -181,14 +185,17 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
     let lastLabel = -99;
     view.rows.forEach((row, index) => {
       const [at, height] = rows[index] ?? [0, 0];
-      const first = index === 0 || view.rows[index - 1]?.group !== row.group;
+      const before = view.rows[index - 1];
+      const first = index === 0 || before?.group !== row.group;
+      const isSlice = row.is_part && before?.is_part === true && before.from.partition === row.from.partition;
       if (first) { context.strokeStyle = line; context.beginPath(); context.moveTo(0, Math.round(at - 2) + 0.5); context.lineTo(left - 4, Math.round(at - 2) + 0.5); context.stroke(); }
-      if (at - lastLabel < (first ? 13 : 24)) return;
-      const strong = first || row.is_part;
+      if (at - lastLabel < (first || (row.is_part && !isSlice) ? 12 : 24)) return;
+      const strong = first || (row.is_part && !isSlice);
+      const name = isSlice ? `  / ${row.from.row}` : row.is_part ? row.from.partition : row.label || '(empty)';
       context.font = `${strong ? '600 ' : ''}11px ${mono}`; context.fillStyle = strong ? text : text2; context.textBaseline = 'top'; context.textAlign = 'left';
       const shift = height > 13 ? (height - 11) / 2 : 0;
       const count = row.is_part ? 'slice' : row.keys === 1 ? '1 key' : `${short(row.keys)} keys`;
-      context.fillText(fit(context, row.label || '(empty)', isSmall ? left - 6 : left - 62), 0, at + shift);
+      context.fillText(fit(context, name, isSmall ? left - 6 : left - 62), 0, at + shift);
       if (!isSmall) { context.font = `10px ${sans}`; context.fillStyle = text3; context.textAlign = 'right'; context.fillText(count, left - 8, at + 1 + shift); }
       lastLabel = at;
     });

@@ -3,10 +3,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import {
-  account, figures, health, link, loadResources, loadServer, resources, resourcesError, server, streamLost, type Connection,
+  account, figures, health, link, loadResources, loadServer, past, resources, resourcesError, server, streamLost, type Connection,
   type Health,
 } from '../store';
-import { bytes, short, span, whole } from '../format';
+import { bytes, ms, short, whole } from '../format';
 import { Copy, Empty, ErrorNote, Icon, Meter, PlanMix, Segments, Spark } from '../ui';
 import { Create, Shell } from '../shell';
 import { findings, loadFindings } from '../advice';
@@ -188,10 +188,11 @@ function parts(info: Connection, form: string, sas: string, key: string | null):
 
 /** Figures worth a line, where the store has them: label, how to read it. */
 const SHOWN: [RegExp, string, (value: number) => string][] = [
+  [/commit_p99_us$/, 'Commit p99', (value) => ms(value / 1000)],
+  [/cache_hit_permille$/, 'Cache hit', (value) => `${(value / 10).toFixed(1)} %`],
+  [/unflushed_bytes$/, 'Not flushed yet', bytes],
+  [/write_stalls_total$/, 'Write stalls', whole],
   [/content_bytes$/, 'Blob contents', bytes],
-  [/content_extents$/, 'Extent files', whole],
-  [/unflushed|memtable/, 'Rows in memory', bytes],
-  [/compaction/, 'Compaction debt', bytes],
 ];
 
 function StoreHealth() {
@@ -199,7 +200,7 @@ function StoreHealth() {
   if (!state) return <section class="panel"><header><span class="dot warn" /><h2>Store health</h2></header><div class="body faint">Connecting</div></section>;
   const lines = SHOWN.flatMap(([pattern, label, read]) => {
     const figure = state.figures.find((one) => pattern.test(one.name));
-    return figure ? [{ label, help: figure.help, value: read(figure.value) }] : [];
+    return figure ? [{ label, help: figure.help, value: read(figure.value), past: past.get(figure.name) ?? [] }] : [];
   });
   const used = state.disk ? 1 - state.disk.free / state.disk.total : 0;
   return (
@@ -209,8 +210,7 @@ function StoreHealth() {
         {state.failure && <ErrorNote error={state.failure} />}
         <div class={`health ${streamLost.value ? 'stale' : ''}`}>
           <span class="l">Engine</span><span /><span class="n">{state.engine === 'local' ? 'embedded' : 'Cassandra'}</span>
-          <span class="l">Up</span><span /><span class="n">{span(state.uptime)}</span>
-          {lines.map((line) => [<span class="l" key={`${line.label}l`} title={line.help}>{line.label}</span>, <span key={`${line.label}m`} />, <span class="n" key={`${line.label}n`}>{line.value}</span>])}
+          {lines.map((line) => [<span class="l" key={`${line.label}l`} title={line.help}>{line.label}</span>, <span key={`${line.label}m`}><Spark values={line.past} width={84} height={20} /></span>, <span class="n" key={`${line.label}n`}>{line.value}</span>])}
           {state.disk && <><span class="l">Disk free</span><span><Meter share={used} width={84} class={used > 0.9 ? 'warn' : ''} /></span><span class="n">{bytes(state.disk.free)}</span></>}
         </div>
       </div>
