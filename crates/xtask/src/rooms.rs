@@ -25,6 +25,11 @@ const JOINTS: &[&str] = &[
     "crates/service/src/service.rs",
     "crates/frontend/src/dispatch.rs",
     "crates/frontend/src/pipeline.rs",
+    // What is recorded, logged and limited of a request depends on what it asks for.
+    "crates/frontend/src/observe.rs",
+    "crates/frontend/src/log_detail.rs",
+    "crates/frontend/src/azure_limits.rs",
+    "crates/frontend/src/listen/tests/records.rs",
     "crates/frontend/src/cluster/owner.rs",
     "crates/frontend/src/cluster/forward/tests.rs",
     // A SAS of a table limits keys, which no other resource has.
