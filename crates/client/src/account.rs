@@ -16,6 +16,17 @@ use crate::retry::{Budget, RetrySettings};
 use crate::transport::{HyperTransport, Transport};
 
 /// Gives a bearer token, fetched again when it is old.
+///
+/// ```
+/// # fn main() -> tavola_client::Result<()> {
+/// use std::sync::Arc;
+/// use tavola_client::{Account, Credential, Endpoints, TokenSource};
+/// let source: TokenSource = Arc::new(|| Box::pin(async { Ok("a token of the issuer".to_owned()) }));
+/// let account = Account::new(&Endpoints::of_account("contoso"), Credential::Token(source))?;
+/// # let _ = account;
+/// # Ok(())
+/// # }
+/// ```
 pub type TokenSource = Arc<dyn Fn() -> BoxFuture<'static, Result<String>> + Send + Sync>;
 
 /// How requests are signed.
@@ -69,11 +80,21 @@ pub struct Endpoints {
 
 impl Endpoints {
     /// Those of an account on Azure.
+    ///
+    /// ```
+    /// let endpoints = tavola_client::Endpoints::of_account("contoso");
+    /// assert_eq!(endpoints.queue, "https://contoso.queue.core.windows.net");
+    /// ```
     pub fn of_account(account: &str) -> Self {
         Self::with_suffix("https", account, "core.windows.net")
     }
 
     /// Those of the emulator, and of a server of our own with its default ports.
+    ///
+    /// ```
+    /// let endpoints = tavola_client::Endpoints::development();
+    /// assert_eq!(endpoints.table, "http://127.0.0.1:10002/devstoreaccount1");
+    /// ```
     pub fn development() -> Self {
         let at = |port| format!("http://127.0.0.1:{port}/{DEVELOPMENT_ACCOUNT}");
         Self { table: at(10002), queue: at(10001), blob: at(10000) }
@@ -194,6 +215,14 @@ impl Account {
     }
 
     /// The well-known account of the emulator, on this machine.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// let account = tavola_client::Account::development()?;
+    /// # let _ = account;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn development() -> Result<Self> {
         let (account, key) = (DEVELOPMENT_ACCOUNT.to_owned(), DEVELOPMENT_KEY.to_owned());
         Self::new(&Endpoints::development(), Credential::Key { account, key })

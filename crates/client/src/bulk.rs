@@ -29,6 +29,11 @@ const TRANSACTION_BYTES: usize = 1536 * 1024;
 const WAITING_MAX: usize = 16;
 
 /// How far long work has come.
+///
+/// ```
+/// let progress = tavola_client::Progress { entities: 100, requests: 1 };
+/// assert_eq!(progress.entities / progress.requests, 100);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Entities that are done.
@@ -38,6 +43,13 @@ pub struct Progress {
 }
 
 /// Is told now and then how far long work has come.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tavola_client::ProgressCallback;
+/// let progress: ProgressCallback = Arc::new(|progress| println!("{} so far", progress.entities));
+/// # let _ = progress;
+/// ```
 pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// How bulk work is done.
@@ -64,6 +76,16 @@ impl Default for BulkOptions {
 }
 
 /// What bulk work did. It was not one transaction.
+///
+/// ```no_run
+/// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+/// let report = table.bulk_delete(tavola_client::In::partition("Sales"), None).await?;
+/// for (place, error) in &report.refused {
+///     println!("{place}: {error}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct BulkReport {
     /// Entities that were written or deleted.

@@ -8,6 +8,11 @@ use std::borrow::Cow;
 pub use tavola_model::{DateTime, EdmType, Guid};
 
 /// A value borrowed from where it is kept.
+///
+/// ```
+/// use tavola_client::EdmRef;
+/// assert_eq!(EdmRef::String("a").edm_type().name(), "Edm.String");
+/// ```
 pub type EdmRef<'a> = tavola_model::EdmValue<'a>;
 
 /// An owned value of one of the eight types.

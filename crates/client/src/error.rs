@@ -6,6 +6,15 @@
 use tavola_protocol::{AnswerCode, AnswerError, Refusal};
 
 /// A property that does not fit its field.
+///
+/// ```
+/// # #[derive(Clone, Debug, tavola_client::Entity)]
+/// # #[entity(partition = "{a}", row = "r")]
+/// # struct One { a: String, age: i32 }
+/// use tavola_client::{DynamicEntity, MapError, Readable};
+/// let empty = DynamicEntity::new(("p", "r"));
+/// assert!(matches!(One::read(&empty.as_source()), Err(MapError::Missing { property: "age" })));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
@@ -54,6 +63,14 @@ pub enum MapError {
 }
 
 /// A key that cannot be built.
+///
+/// ```
+/// # #[derive(Clone, Debug, tavola_client::Entity)]
+/// # #[entity(partition = "{a}", row = "r")]
+/// # struct One { a: String }
+/// use tavola_client::{KeyError, Writable};
+/// assert_eq!(One { a: "a/b".into() }.key(), Err(KeyError::Forbidden('/')));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -165,10 +182,26 @@ pub enum Error {
 }
 
 /// What calls of this crate return.
+///
+/// ```
+/// fn name() -> tavola_client::Result<String> {
+///     Ok(tavola_client::Account::development()?.table("Employees").name().to_owned())
+/// }
+/// assert_eq!(name().unwrap(), "Employees");
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// The refusal of the service, if it is one: of the operation that failed, in a transaction.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// if let Err(error) = table.delete_table().await {
+    ///     println!("{:?}", error.refusal().and_then(|refusal| refusal.request_id.as_deref()));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Service(refusal) => Some(refusal),

@@ -72,6 +72,14 @@ macro_rules! property_kinds {
             }
 
             /// Its name on the wire.
+            ///
+            /// ```
+            /// # #[derive(Clone, tavola_client::Entity)]
+            /// # #[entity(partition = "{a}", row = "r")]
+            /// # struct One { a: String, age: i32 }
+            /// use tavola_client::Entity;
+            /// assert_eq!(One::PROPERTIES.age.name(), "age");
+            /// ```
             pub fn name(self) -> &'static str {
                 self.name
             }

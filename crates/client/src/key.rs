@@ -28,6 +28,12 @@ use crate::error::{KeyError, MapError};
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
+///
+/// ```
+/// use tavola_client::EntityKey;
+/// let key: EntityKey = ("Sales", "empid_000123").into();
+/// assert_eq!((key.partition.as_str(), key.row.as_str()), ("Sales", "empid_000123"));
+/// ```
 pub struct EntityKey {
     /// The PartitionKey.
     pub partition: String,

@@ -33,6 +33,12 @@ pub struct WriteOptions {
 }
 
 /// What to do when a write was sent and its answer was lost.
+///
+/// ```
+/// use tavola_client::{Resolve, WriteOptions};
+/// let exact = WriteOptions { resolve: Resolve::ByStamp, ..WriteOptions::default() };
+/// # let _ = exact;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resolve {
     /// Read back; the same content, written since the first try, counts as ours. Two writers of identical bytes cannot

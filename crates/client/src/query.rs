@@ -39,6 +39,15 @@ pub struct Continuation {
 }
 
 /// One answer of the service. It may be empty and yet not the last.
+///
+/// ```no_run
+/// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+/// use tavola_client::{DynamicEntity, In};
+/// let page = table.query::<DynamicEntity>(In::partition("Sales")).page(None).await?;
+/// println!("{} and more: {}", page.items.len(), page.next.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Page<O> {
     /// What it holds.
@@ -240,6 +249,15 @@ impl<R, O: Send + 'static> Query<R, O> {
     }
 
     /// So many in all, whatever the pages.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use tavola_client::{DynamicEntity, In};
+    /// let first = table.query::<DynamicEntity>(In::partition("Sales")).take(10).collect().await?;
+    /// assert!(first.len() <= 10);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn take(mut self, count: usize) -> Self {
         self.take = Some(count);
@@ -247,6 +265,15 @@ impl<R, O: Send + 'static> Query<R, O> {
     }
 
     /// So many at most in one answer of the service; at most 1,000.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use tavola_client::{DynamicEntity, In};
+    /// let all = table.query::<DynamicEntity>(In::partition("Sales")).page_size(100).collect().await?;
+    /// # let _ = all;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn page_size(mut self, count: usize) -> Self {
         self.page_size = Some(count.clamp(1, PAGE_ITEMS_MAX));
@@ -259,11 +286,29 @@ impl<R, O: Send + 'static> Query<R, O> {
     }
 
     /// What it costs the service, before it is sent.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use tavola_client::{Account, Cost, DynamicEntity, In};
+    /// let table = Account::development()?.table("Employees");
+    /// assert_eq!(table.query::<DynamicEntity>(In::whole_table()).cost(), Cost::TableScan);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cost(&self) -> Cost {
         self.place.cost()
     }
 
     /// The `$filter` that is sent; empty for none.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use tavola_client::{Account, DynamicEntity, In};
+    /// let query = Account::development()?.table("Employees").query::<DynamicEntity>(In::partition("Sales"));
+    /// assert_eq!(query.filter_text(), "PartitionKey eq 'Sales'");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn filter_text(&self) -> String {
         self.place.with_filter(self.filter.as_ref()).map(|filter| filter.to_string()).unwrap_or_default()
     }

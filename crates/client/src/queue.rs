@@ -107,11 +107,26 @@ impl Account {
 
 impl QueueClient {
     /// The name it was made with.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// assert_eq!(tavola_client::Account::development()?.queue("orders").name(), "orders");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The account it is of.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// let orders = tavola_client::Account::development()?.queue("orders");
+    /// assert_eq!(orders.account().queue("others").name(), "others");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn account(&self) -> &Account {
         &self.account
     }
@@ -324,36 +339,88 @@ struct Held {
 
 impl Lease {
     /// The id of the message, the same for every holder.
+    ///
+    /// ```no_run
+    /// # async fn example(lease: tavola_client::Lease) -> tavola_client::Result<()> {
+    /// println!("{}", lease.id());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Its text, as it was got or last rewritten by this holder.
+    ///
+    /// ```no_run
+    /// # async fn example(lease: tavola_client::Lease) -> tavola_client::Result<()> {
+    /// println!("{}", lease.text());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn text(&self) -> String {
         self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// When it was put.
+    ///
+    /// ```no_run
+    /// # async fn example(lease: tavola_client::Lease) -> tavola_client::Result<()> {
+    /// println!("{}", lease.inserted());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn inserted(&self) -> DateTime {
         self.inserted
     }
 
     /// How often it has been got, this time included; 0 for whoever put it.
+    ///
+    /// ```no_run
+    /// # async fn example(lease: tavola_client::Lease) -> tavola_client::Result<()> {
+    /// if lease.dequeue_count() > 5 {
+    ///     println!("{} fails again and again", lease.id());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn dequeue_count(&self) -> u32 {
         self.dequeue_count
     }
 
     /// How much of the lease is left.
+    ///
+    /// ```no_run
+    /// # async fn example(lease: tavola_client::Lease) -> tavola_client::Result<()> {
+    /// tokio::time::sleep(lease.left() / 2).await;
+    /// lease.renew(std::time::Duration::from_secs(30)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn left(&self) -> Duration {
         self.held().until.saturating_duration_since(Instant::now())
     }
 
     /// Fails when others may see the message: nothing may be done on its behalf any more.
+    ///
+    /// ```no_run
+    /// # async fn example(lease: tavola_client::Lease) -> tavola_client::Result<()> {
+    /// lease.still_mine()?; // and only then write
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn still_mine(&self) -> Result<()> {
         if self.left().is_zero() { Err(Error::LeaseLost) } else { Ok(()) }
     }
 
     /// Hides the message for this long from now on.
+    ///
+    /// ```no_run
+    /// # async fn example(lease: tavola_client::Lease) -> tavola_client::Result<()> {
+    /// lease.renew(std::time::Duration::from_secs(30)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn renew(&self, hidden: Duration) -> Result<()> {
         self.update(hidden, None).await
     }
@@ -396,6 +463,13 @@ impl Lease {
     }
 
     /// Removes the message. Fails with [`Error::LeaseLost`] if another has got it since.
+    ///
+    /// ```no_run
+    /// # async fn example(lease: tavola_client::Lease) -> tavola_client::Result<()> {
+    /// lease.delete().await?; // its work is done
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete(&self) -> Result<()> {
         let _turn = self.turn.lock().await;
         let receipt = self.held().receipt;

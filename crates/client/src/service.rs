@@ -74,6 +74,16 @@ fn protocol(https_only: bool) -> &'static str {
 
 impl Account {
     /// Signs a shared access signature for the account: the text behind `?`. Needs an account key; sends nothing.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use tavola_client::{Account, AccountPermissions};
+    /// let permissions = AccountPermissions::default();
+    /// let told = Account::development()?.sign(&permissions);
+    /// # let _ = told;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sign(&self, permissions: &AccountPermissions) -> Result<String> {
         let sas = AccountSas {
             services: &permissions.services,
@@ -181,6 +191,16 @@ impl Account {
 
 impl TableClient {
     /// Signs a shared access signature for the table: the text behind `?`. Needs an account key; sends nothing.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use tavola_client::{Account, Permissions};
+    /// let permissions = Permissions { letters: "r".into(), ..Permissions::default() };
+    /// let told = Account::development()?.table("Employees").sign(&permissions);
+    /// # let _ = told;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sign(&self, permissions: &Permissions) -> Result<String> {
         self.account().sign_resource(StorageService::Table, self.name(), permissions)
     }

@@ -28,6 +28,15 @@ pub struct TableClient {
 }
 
 /// Whether a table or a queue was made by the call or was there.
+///
+/// ```no_run
+/// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+/// if table.create().await? == tavola_client::Creation::Existed {
+///     println!("it was there");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Creation {
     /// It is new.
@@ -90,11 +99,26 @@ impl Account {
 
 impl TableClient {
     /// The name it was made with.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// assert_eq!(tavola_client::Account::development()?.table("Employees").name(), "Employees");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The account it is of.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// let table = tavola_client::Account::development()?.table("Employees");
+    /// assert_eq!(table.account().table("Departments").name(), "Departments");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn account(&self) -> &Account {
         &self.account
     }

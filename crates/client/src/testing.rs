@@ -40,6 +40,11 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
+    ///
+    /// ```
+    /// use tavola_client::testing::Fault;
+    /// assert!(Fault::ALL.contains(&Fault::LoseAnswer));
+    /// ```
     pub const ALL: [Self; 7] = [
         Self::None,
         Self::NotSent,
@@ -52,6 +57,12 @@ impl Fault {
 }
 
 /// Decides what happens to a request, given its number, from 1.
+///
+/// ```
+/// use tavola_client::testing::{Fault, FaultPlan};
+/// let plan: FaultPlan = Box::new(|number, _| if number == 2 { Fault::Busy } else { Fault::None });
+/// # let _ = plan;
+/// ```
 pub type FaultPlan = Box<dyn Fn(u64, &http::Request<Bytes>) -> Fault + Send + Sync>;
 
 /// Wraps a transport and makes requests fail.
@@ -81,6 +92,11 @@ pub struct FaultTransport<T> {
 
 impl<T: Transport> FaultTransport<T> {
     /// Without faults.
+    ///
+    /// ```
+    /// use tavola_client::{HyperTransport, testing::FaultTransport};
+    /// assert_eq!(FaultTransport::new(HyperTransport::new()).count(), 0);
+    /// ```
     pub fn new(inner: T) -> Self {
         Self {
             inner: std::sync::Arc::new(inner),
@@ -95,6 +111,12 @@ impl<T: Transport> FaultTransport<T> {
     }
 
     /// The next request that nothing else is planned for fails like this.
+    ///
+    /// ```
+    /// use tavola_client::{HyperTransport, testing::{Fault, FaultTransport}};
+    /// let faults = FaultTransport::new(HyperTransport::new()).then(Fault::LoseAnswer).then(Fault::Busy);
+    /// # let _ = faults;
+    /// ```
     #[must_use]
     pub fn then(self, fault: Fault) -> Self {
         self.push(fault);
@@ -165,12 +187,24 @@ impl<T: Transport> FaultTransport<T> {
     }
 
     /// Ends [`stop_at`](Self::stop_at) and counts from zero again.
+    ///
+    /// ```
+    /// let faults = tavola_client::testing::FaultTransport::new(tavola_client::HyperTransport::new());
+    /// faults.stop_at(1);
+    /// faults.go_on();
+    /// assert_eq!(faults.count(), 0);
+    /// ```
     pub fn go_on(&self) {
         self.sent.store(0, Ordering::SeqCst);
         self.stop_at.store(u64::MAX, Ordering::SeqCst);
     }
 
     /// How many requests were made since the count began.
+    ///
+    /// ```
+    /// let faults = tavola_client::testing::FaultTransport::new(tavola_client::HyperTransport::new());
+    /// assert_eq!(faults.count(), 0);
+    /// ```
     pub fn count(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }

@@ -54,6 +54,15 @@ struct Operation {
 }
 
 /// What a transaction did.
+///
+/// ```no_run
+/// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+/// let entity = tavola_client::DynamicEntity::new(("Sales", "empid_000001")).with("Age", 34);
+/// let committed = table.transaction("Sales").insert(&entity)?.commit().await?;
+/// println!("{:?}", committed.etags[0]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// The new tag of each entity, in the order of the operations; `None` for deletes.
@@ -88,24 +97,59 @@ impl TableClient {
 
 impl Transaction {
     /// With options for the whole transaction.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use std::time::Duration;
+    /// use tavola_client::WriteOptions;
+    /// let options = WriteOptions { deadline: Some(Duration::from_secs(5)), ..WriteOptions::default() };
+    /// let transaction = table.transaction("Sales").with_options(options);
+    /// # let _ = transaction;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_options(mut self, options: WriteOptions) -> Self {
         self.options = options;
         self
     }
 
     /// Adds the insert of a new entity.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// let entity = tavola_client::DynamicEntity::new(("Sales", "empid_000001")).with("Age", 34);
+    /// table.transaction("Sales").insert(&entity)?.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn insert<E: Writable>(self, entity: &E) -> Result<Self> {
         let change = Change::Insert(pack(entity)?);
         self.stamped::<E>().add(&entity.key()?, change)
     }
 
     /// Adds the write of an entity whether or not there is one, replacing all of it.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// let entity = tavola_client::DynamicEntity::new(("Sales", "empid_000001")).with("Age", 34);
+    /// table.transaction("Sales").upsert(&entity)?.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn upsert<E: Writable>(self, entity: &E) -> Result<Self> {
         let change = Change::InsertOrReplace(pack(entity)?);
         self.stamped::<E>().add(&entity.key()?, change)
     }
 
     /// Adds the write of an entity whether or not there is one; properties that are not among these stay.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// let entity = tavola_client::DynamicEntity::new(("Sales", "empid_000001")).with("Age", 34);
+    /// table.transaction("Sales").upsert_merge(&entity)?.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn upsert_merge<E: Writable>(self, entity: &E) -> Result<Self> {
         let change = Change::InsertOrMerge(pack(entity)?);
         self.stamped::<E>().add(&entity.key()?, change)
@@ -113,6 +157,14 @@ impl Transaction {
 
     /// Adds the save of a changed entity, on the condition that nobody changed it since. Where nothing differs, the
     /// condition is still part of the transaction.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient, mut stored: tavola_client::Stored<tavola_client::DynamicEntity>) -> tavola_client::Result<()> {
+    /// stored.put("Age", 35);
+    /// table.transaction("Sales").save(&stored)?.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn save<E: Writable>(self, stored: &Stored<E>) -> Result<Self> {
         let save = match stored.plan_save()? {
             Save::Nothing => Save::Merge(Values::new()),
@@ -123,17 +175,43 @@ impl Transaction {
     }
 
     /// Adds a merge of these properties into an entity that is there, whatever its version.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # struct Employee { department: String, id: u32, age: i32 }
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// use tavola_client::Changes;
+    /// let changes = Changes::<Employee>::new().set(|e| e.age, 35);
+    /// table.transaction("Sales").merge(("Sales", "000123"), &changes)?.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn merge<E: Entity>(self, key: impl Into<EntityKey>, changes: &Changes<E>) -> Result<Self> {
         let change = Change::Merge(changes.to_values().pack()?, Condition::Any);
         self.stamped::<E>().add(&key.into(), change)
     }
 
     /// Adds the delete of an entity, on the condition that nobody changed it since.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient, stored: tavola_client::Stored<tavola_client::DynamicEntity>) -> tavola_client::Result<()> {
+    /// table.transaction("Sales").delete(&stored)?.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete<T>(self, stored: &Stored<T>) -> Result<Self> {
         self.add(stored.stored_key(), Change::Delete(Condition::Etag(stored.etag.clone())))
     }
 
     /// Adds the delete of an entity, whatever its version. If there is none, it is left out and the rest is sent again.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// table.transaction("Sales").delete_if_there(("Sales", "empid_000001"))?.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete_if_there(self, key: impl Into<EntityKey>) -> Result<Self> {
         let mut with = self.add(&key.into(), Change::Delete(Condition::Any))?;
         if let Some(last) = with.operations.last_mut() {
@@ -143,11 +221,27 @@ impl Transaction {
     }
 
     /// How many operations there are.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// let table = tavola_client::Account::development()?.table("Employees");
+    /// assert_eq!(table.transaction("Sales").delete_if_there(("Sales", "a"))?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
     /// There is none.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// let table = tavola_client::Account::development()?.table("Employees");
+    /// assert!(table.transaction("Sales").is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
@@ -182,6 +276,15 @@ impl Transaction {
     }
 
     /// Sends it. The error names the operation that was refused ([`Error::Transaction`]); nothing was written then.
+    ///
+    /// ```no_run
+    /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
+    /// let entity = tavola_client::DynamicEntity::new(("Sales", "empid_000001")).with("Age", 34);
+    /// let committed = table.transaction("Sales").upsert(&entity)?.commit().await?;
+    /// assert_eq!(committed.etags.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn commit(self) -> Result<Committed> {
         let mut left: Vec<(usize, Operation)> = self.operations.into_iter().enumerate().collect();
         let mut committed = Committed { etags: vec![None; left.len()], absent: Vec::new() };

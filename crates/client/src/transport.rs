@@ -96,6 +96,15 @@ pub struct HyperTransport {
 
 impl HyperTransport {
     /// With no connection yet. Requests need a tokio runtime.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use tavola_client::{Account, HyperTransport};
+    /// let account = Account::development()?.with_transport(HyperTransport::new());
+    /// # let _ = account;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new() -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);

@@ -50,6 +50,15 @@ pub struct Intents {
 
 impl Intents {
     /// In this queue. Nothing is sent.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use tavola_client::{Account, eventual::Intents};
+    /// let intents = Intents::new(Account::development()?.queue("intents"));
+    /// assert_eq!(intents.poison().name(), "intents-poison");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(queue: QueueClient) -> Self {
         let poison = queue.account().queue(&format!("{}-poison", queue.name()));
         Self { queue, poison, lease: LEASE }
@@ -73,6 +82,13 @@ impl Intents {
     }
 
     /// Makes both queues; those that are there are no error.
+    ///
+    /// ```no_run
+    /// # async fn example(intents: tavola_client::eventual::Intents) -> tavola_client::Result<()> {
+    /// intents.create().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create(&self) -> Result<()> {
         self.queue.create().await?;
         self.poison.create().await?;
@@ -80,11 +96,27 @@ impl Intents {
     }
 
     /// The queue.
+    ///
+    /// ```no_run
+    /// # async fn example(intents: tavola_client::eventual::Intents) -> tavola_client::Result<()> {
+    /// println!("{} to do", intents.queue().message_count().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn queue(&self) -> &QueueClient {
         &self.queue
     }
 
     /// Where intents go that failed too often, each with its last error.
+    ///
+    /// ```no_run
+    /// # async fn example(intents: tavola_client::eventual::Intents) -> tavola_client::Result<()> {
+    /// for message in intents.poison().peek(10).await? {
+    ///     println!("{}", message.text);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poison(&self) -> &QueueClient {
         &self.poison
     }
@@ -171,6 +203,10 @@ impl Envelope {
 }
 
 /// Who finishes the derived writes.
+///
+/// ```
+/// assert_eq!(tavola_client::eventual::Settle::default(), tavola_client::eventual::Settle::Wait);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Settle {
     /// The call returns when all is written.
@@ -183,6 +219,29 @@ pub enum Settle {
 }
 
 /// Work in steps, each of which may be done again. The value itself is the message.
+///
+/// ```
+/// use futures_core::future::BoxFuture;
+/// use serde::{Deserialize, Serialize};
+/// use tavola_client::eventual::{Attempt, EventualTransaction};
+/// use tavola_client::{DynamicEntity, Result, TableClient};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Book {
+///     amount: i64,
+/// }
+///
+/// impl EventualTransaction for Book {
+///     const KIND: &'static str = "book";
+///     type Context = TableClient;
+///     fn run<'a>(&'a self, table: &'a TableClient, attempt: &'a Attempt<'a>) -> BoxFuture<'a, Result<()>> {
+///         Box::pin(async move {
+///             let line = DynamicEntity::new(("ledger", attempt.id())).with("Amount", self.amount);
+///             table.insert_once(&line, attempt).await.map(|_| ())
+///         })
+///     }
+/// }
+/// ```
 pub trait EventualTransaction: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Names the kind in the message. A worker that does not know it leaves the message to others.
     const KIND: &'static str;
@@ -194,6 +253,13 @@ pub trait EventualTransaction: Serialize + DeserializeOwned + Send + Sync + 'sta
 }
 
 /// One delivery of a message.
+///
+/// ```no_run
+/// # async fn example(attempt: tavola_client::eventual::Attempt<'_>) -> tavola_client::Result<()> {
+/// println!("delivery {} of {}", attempt.count(), attempt.id());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
     lease: &'a Lease,
@@ -205,16 +271,39 @@ impl<'a> Attempt<'a> {
     }
 
     /// The same over all deliveries of the message: good as the id of a write that must be made once.
+    ///
+    /// ```no_run
+    /// # async fn example(attempt: tavola_client::eventual::Attempt<'_>) -> tavola_client::Result<()> {
+    /// println!("{}", attempt.id());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn id(&self) -> &str {
         self.lease.id()
     }
 
     /// Which delivery it is, from 1.
+    ///
+    /// ```no_run
+    /// # async fn example(attempt: tavola_client::eventual::Attempt<'_>) -> tavola_client::Result<()> {
+    /// if attempt.count() > 1 {
+    ///     println!("an earlier delivery did not end well");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn count(&self) -> u32 {
         self.lease.dequeue_count()
     }
 
     /// Fails when another process may have taken over. Ask before each write.
+    ///
+    /// ```no_run
+    /// # async fn example(attempt: tavola_client::eventual::Attempt<'_>) -> tavola_client::Result<()> {
+    /// attempt.still_mine()?; // and only then write
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn still_mine(&self) -> Result<()> {
         self.lease.still_mine()
     }

@@ -51,6 +51,12 @@ impl Default for WorkerSettings {
 }
 
 /// What becomes of a message whose work has gone well.
+///
+/// ```
+/// use std::time::Duration;
+/// use tavola_client::eventual::After;
+/// assert_ne!(After::Delete, After::Hide(Duration::from_secs(60)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// It is deleted.
@@ -61,6 +67,26 @@ pub enum After {
 
 /// Serves one kind of intents. Indexed tables and the other patterns are such; an application has
 /// [`EventualTransaction`].
+///
+/// ```
+/// use futures_core::future::BoxFuture;
+/// use tavola_client::eventual::{After, Settler};
+/// use tavola_client::{Lease, Result};
+///
+/// struct Mails;
+///
+/// impl Settler for Mails {
+///     fn kind(&self) -> String {
+///         "mail".to_owned()
+///     }
+///     fn settle<'a>(&'a self, body: &'a serde_json::Value, _: &'a Lease) -> BoxFuture<'a, Result<After>> {
+///         Box::pin(async move {
+///             println!("{body}");
+///             Ok(After::Delete)
+///         })
+///     }
+/// }
+/// ```
 pub trait Settler: Send + Sync + 'static {
     /// The kind it serves.
     fn kind(&self) -> String;
@@ -88,6 +114,14 @@ pub struct Worker {
 }
 
 /// What a worker did.
+///
+/// ```no_run
+/// # async fn example(worker: tavola_client::eventual::Worker) -> tavola_client::Result<()> {
+/// let worked = worker.drain().await?;
+/// println!("{} done, {} put aside", worked.done, worked.poisoned);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Worked {
     /// Intents that went well.
@@ -116,11 +150,30 @@ enum Ended {
 
 impl Worker {
     /// That serves nothing yet.
+    ///
+    /// ```
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use tavola_client::{Account, eventual::{Intents, Worker, WorkerSettings}};
+    /// let intents = Intents::new(Account::development()?.queue("intents"));
+    /// let worker = Worker::new(intents, WorkerSettings::default());
+    /// # let _ = worker;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(intents: Intents, settings: WorkerSettings) -> Self {
         Self { intents, settings, settlers: Vec::new() }
     }
 
     /// Serves a transaction of the application.
+    ///
+    /// ```no_run
+    /// # async fn example(account: tavola_client::Account, worker: tavola_client::eventual::Worker) -> tavola_client::Result<()> {
+    /// use tavola_client::eventual::MoveEntity;
+    /// let worker = worker.with::<MoveEntity>(std::sync::Arc::new(account));
+    /// # let _ = worker;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn with<T: EventualTransaction>(self, context: Arc<T::Context>) -> Self
     where
@@ -130,6 +183,17 @@ impl Worker {
     }
 
     /// Serves an indexed table, or another pattern with derived data.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>, worker: tavola_client::eventual::Worker) {
+    /// let worker = worker.serve(employees);
+    /// # let _ = worker;
+    /// # }
+    /// ```
     #[must_use]
     pub fn serve(mut self, settler: impl Settler) -> Self {
         self.settlers.push((settler.kind(), Arc::new(settler)));
@@ -137,6 +201,14 @@ impl Worker {
     }
 
     /// Runs until `stop` is done, and then ends what it has begun.
+    ///
+    /// ```no_run
+    /// # async fn example(worker: tavola_client::eventual::Worker) -> tavola_client::Result<()> {
+    /// let minute = tokio::time::sleep(std::time::Duration::from_secs(60));
+    /// println!("{:?}", worker.run(minute).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<Worked> {
         let mut stop = std::pin::pin!(stop);
         let mut worked = Worked::default();

@@ -23,6 +23,15 @@ use crate::key::EntityKey;
 pub(crate) const INDEX: &str = "_Index";
 
 /// Where the entries of an index live.
+///
+/// ```
+/// # #[derive(Clone, tavola_client::Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # #[entity(index(by_email, unique, row = "email_{email}"))]
+/// # struct Employee { department: String, id: u32, email: String }
+/// use tavola_client::index::{Indexed, Place};
+/// assert_eq!(Employee::INDEXES[0].place, Place::SamePartition);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the entity's partition: one transaction, always consistent.
@@ -34,6 +43,16 @@ pub enum Place {
 }
 
 /// One index of a type. Made by `#[derive(Entity)]` from `index(...)`.
+///
+/// ```
+/// # #[derive(Clone, tavola_client::Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # #[entity(index(by_email, unique, row = "email_{email}"))]
+/// # struct Employee { department: String, id: u32, email: String }
+/// use tavola_client::index::Indexed;
+/// let definition = &Employee::INDEXES[0];
+/// assert_eq!((definition.name, definition.unique), ("by_email", true));
+/// ```
 #[derive(Debug)]
 pub struct Definition<E> {
     /// Its name.
@@ -77,6 +96,15 @@ pub trait Indexed: Entity + Clone {
 }
 
 /// The place of one value in one index. Made by the function that the derive macro makes for each index.
+///
+/// ```
+/// # #[derive(Clone, tavola_client::Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # #[entity(index(by_email, unique, row = "email_{email}"))]
+/// # struct Employee { department: String, id: u32, email: String }
+/// let lookup = Employee::by_email("Sales", "d@c.com").unwrap();
+/// assert_eq!(lookup.key.row, "email_d@c.com");
+/// ```
 pub struct Lookup<E> {
     /// The index, by its place in [`Indexed::INDEXES`].
     pub index: usize,
@@ -87,6 +115,16 @@ pub struct Lookup<E> {
 
 impl<E> Lookup<E> {
     /// For the derive macro.
+    ///
+    /// ```
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// use tavola_client::index::Lookup;
+    /// let lookup = Lookup::<Employee>::new(0, ("Sales", "email_d@c.com").into());
+    /// assert_eq!(lookup.index, 0);
+    /// ```
     pub fn new(index: usize, key: EntityKey) -> Self {
         Self { index, key, entity: PhantomData }
     }

@@ -8,6 +8,10 @@ use crate::index::{Indexed, Place};
 use crate::key::EntityKey;
 
 /// The keys that a write touches.
+///
+/// ```
+/// assert!(tavola_client::index::Plan::default().is_atomic());
+/// ```
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Copies that are written in the one transaction with the entity: index and key.
@@ -73,6 +77,16 @@ pub fn plan<E: Indexed>(before: Option<&E>, after: Option<&E>) -> Result<Plan, K
 
 impl Plan {
     /// Nothing is written outside the entity's partition.
+    ///
+    /// ```
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// use tavola_client::index::plan;
+    /// let don = Employee { department: "Sales".into(), id: 1, email: "d@c.com".into() };
+    /// assert!(plan(None, Some(&don)).unwrap().is_atomic());
+    /// ```
     pub fn is_atomic(&self) -> bool {
         self.elsewhere.is_empty() && self.moved.is_empty()
     }

@@ -104,6 +104,21 @@ impl<E: Indexed> IndexedTable<E> {
     }
 
     /// With the queue that finishes what a killed process began.
+    ///
+    /// ```
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # fn main() -> tavola_client::Result<()> {
+    /// use tavola_client::{Account, eventual::Intents, index::IndexedTable};
+    /// let account = Account::development()?;
+    /// let intents = Intents::new(account.queue("intents"));
+    /// let employees = IndexedTable::<Employee>::with_intents(account.table("Employees"), intents);
+    /// # let _ = employees;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_intents(table: TableClient, intents: Intents) -> Self {
         Self { table, intents: Some(intents), rules: Rules::default(), entity: PhantomData }
     }
@@ -115,11 +130,33 @@ impl<E: Indexed> IndexedTable<E> {
     }
 
     /// The table itself, for reads and queries.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// println!("{}", employees.table().name());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn table(&self) -> &TableClient {
         &self.table
     }
 
     /// Makes the table and those of its indexes; those that are there are no error.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// employees.create().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create(&self) -> Result<()> {
         self.table.create().await?;
         for definition in E::INDEXES {
@@ -131,18 +168,58 @@ impl<E: Indexed> IndexedTable<E> {
     }
 
     /// Reads an entity by its key.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// let don = employees.get(("Sales", "000001")).await?;
+    /// # let _ = don;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self, key: impl Into<EntityKey>) -> Result<Option<Stored<E>>> {
         self.table.get(key, None).await
     }
 
     /// Writes a new entity and its index entries. [`Error::Taken`] names the unique index whose value is in use, or none
     /// for the key itself; nothing is written then.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// use tavola_client::eventual::Settle;
+    /// let don = Employee { department: "Sales".into(), id: 1, email: "d@c.com".into() };
+    /// employees.insert(&don, Settle::Wait).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn insert(&self, entity: &E, settle: Settle) -> Result<Stored<E>> {
         let after = self.write(None, Some(entity), settle).await?;
         after.ok_or(Error::NotFound)
     }
 
     /// Saves a changed entity and moves its index entries, if nobody changed it since it was read.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// use tavola_client::eventual::Settle;
+    /// if let Some(mut don) = employees.get(("Sales", "000001")).await? {
+    ///     don.email = "donh@contoso.com".into();
+    ///     employees.save(&mut don, Settle::Wait).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn save(&self, stored: &mut Stored<E>, settle: Settle) -> Result<()> {
         let after = stored.value.clone();
         if let Some(saved) = self.write(Some(stored), Some(&after), settle).await? {
@@ -152,6 +229,20 @@ impl<E: Indexed> IndexedTable<E> {
     }
 
     /// Removes an entity and its index entries, if nobody changed it since it was read.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// use tavola_client::eventual::Settle;
+    /// if let Some(don) = employees.get(("Sales", "000001")).await? {
+    ///     employees.delete(&don, Settle::Wait).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete(&self, stored: &Stored<E>, settle: Settle) -> Result<()> {
         self.write(Some(stored), None, settle).await.map(|_| ())
     }
@@ -159,6 +250,18 @@ impl<E: Indexed> IndexedTable<E> {
     /// Looks an entity up. One point read of the copy, whose tag is not that of the entity; two for a unique index
     /// elsewhere, which is always true. A copy elsewhere may be older than its entity: see
     /// [`find_verified`](Self::find_verified).
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// let don = employees.find(Employee::by_email("Sales", "d@c.com")).await?;
+    /// # let _ = don;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn find(&self, lookup: Result<Lookup<E>, crate::error::KeyError>) -> Result<Option<Stored<E>>> {
         let lookup = lookup?;
         let definition = &E::INDEXES[lookup.index];
@@ -172,6 +275,18 @@ impl<E: Indexed> IndexedTable<E> {
 
     /// Looks an entity up and reads the entity itself: never one that is not so, and good to save. Two requests. What it
     /// finds to be stale is repaired.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+    /// let don = employees.find_verified(Employee::by_email("Sales", "d@c.com")).await?;
+    /// # let _ = don;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn find_verified(
         &self,
         lookup: Result<Lookup<E>, crate::error::KeyError>,

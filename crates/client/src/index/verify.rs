@@ -23,6 +23,19 @@ const CONCURRENCY: usize = 16;
 const RANGES: usize = 4;
 
 /// What `verify` does with what it finds.
+///
+/// ```no_run
+/// # #[derive(Clone, tavola_client::Entity)]
+/// # #[entity(partition = "{department}", row = "{id:06}")]
+/// # #[entity(index(by_email, unique, row = "email_{email}"))]
+/// # struct Employee { department: String, id: u32, email: String }
+/// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
+/// use tavola_client::index::Mend;
+/// let report = employees.verify(Mend::Repair, None).await?;
+/// println!("{report:?}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mend {
     /// Tells it.
@@ -33,6 +46,12 @@ pub enum Mend {
 }
 
 /// What `verify` found. While others write, what is on its way shows as a difference.
+///
+/// ```
+/// use tavola_client::index::Report;
+/// let report = Report { entities: 10, orphans: 1, ..Report::default() };
+/// assert!(!report.is_clean());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Entities that were looked at.
@@ -49,6 +68,10 @@ pub struct Report {
 
 impl Report {
     /// Nothing was wrong.
+    ///
+    /// ```
+    /// assert!(tavola_client::index::Report::default().is_clean());
+    /// ```
     pub fn is_clean(&self) -> bool {
         self.missing + self.stale + self.orphans + self.pending == 0
     }

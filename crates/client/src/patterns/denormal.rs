@@ -179,6 +179,14 @@ impl<H, S> Clone for Denormalized<H, S> {
 
 impl<S: Entity + Clone, H: Embeds<S>> Denormalized<H, S> {
     /// Sources in one table, holders in another or the same.
+    ///
+    /// ```
+    /// # use tavola_client::{Account, Entity, eventual::Intents, patterns::denormal::{Denormalized, Embeds}};
+    /// # fn example<S: Entity + Clone, H: Embeds<S>>(account: Account) {
+    /// let intents = Intents::new(account.queue("intents"));
+    /// let managers = Denormalized::<H, S>::new(account.table("Employees"), account.table("Departments"), intents);
+    /// # }
+    /// ```
     pub fn new(sources: TableClient, holders: TableClient, intents: Intents) -> Self {
         let names = [sources.name(), holders.name()].map(str::to_ascii_lowercase);
         let guard = Guard { intents, kind: format!("tavola-embed/{}/{}/{}", names[0], names[1], S::TYPE) };
@@ -186,6 +194,14 @@ impl<S: Entity + Clone, H: Embeds<S>> Denormalized<H, S> {
     }
 
     /// Inserts a source, and embeds it where it belongs.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{Entity, Stored, eventual::Settle, patterns::denormal::Embeds};
+    /// # async fn example<S: Entity + Clone, H: Embeds<S>>(managers: tavola_client::patterns::denormal::Denormalized<H, S>, ann: S) -> tavola_client::Result<()> {
+    /// managers.insert(&ann, Settle::Wait).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn insert(&self, source: &S, settle: Settle) -> Result<Stored<S>> {
         let targets = targets(&H::holders(source)?);
         let write = async |options| self.sources.insert(source, Some(options)).await;
@@ -193,6 +209,14 @@ impl<S: Entity + Clone, H: Embeds<S>> Denormalized<H, S> {
     }
 
     /// Saves a changed source and every copy of it.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{Entity, Stored, eventual::Settle, patterns::denormal::Embeds};
+    /// # async fn example<S: Entity + Clone, H: Embeds<S>>(managers: tavola_client::patterns::denormal::Denormalized<H, S>, mut ann: Stored<S>) -> tavola_client::Result<()> {
+    /// managers.save(&mut ann, Settle::Wait).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn save(&self, source: &mut Stored<S>, settle: Settle) -> Result<()> {
         let before = S::read(&source.original())?;
         let mut named = targets(&H::holders(&before)?);
@@ -206,6 +230,14 @@ impl<S: Entity + Clone, H: Embeds<S>> Denormalized<H, S> {
     }
 
     /// Deletes a source; its holders forget it.
+    ///
+    /// ```no_run
+    /// # use tavola_client::{Entity, Stored, eventual::Settle, patterns::denormal::Embeds};
+    /// # async fn example<S: Entity + Clone, H: Embeds<S>>(managers: tavola_client::patterns::denormal::Denormalized<H, S>, ann: Stored<S>) -> tavola_client::Result<()> {
+    /// managers.delete(&ann, Settle::Wait).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete(&self, source: &Stored<S>, settle: Settle) -> Result<()> {
         let named = targets(&H::holders(&S::read(&source.original())?)?);
         let owner = source.stored_key().clone();

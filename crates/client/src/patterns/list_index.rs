@@ -41,6 +41,15 @@ const KEYS_MAX: usize = 15;
 const LIST_ROW: &str = "list";
 
 /// Where the lists are kept.
+///
+/// ```no_run
+/// # fn example(account: tavola_client::Account) {
+/// use tavola_client::eventual::Intents;
+/// use tavola_client::patterns::list_index::Lists;
+/// let intents = Intents::new(account.queue("intents"));
+/// let lists = Lists::Table { table: account.table("LastNames"), intents };
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Lists {
@@ -127,6 +136,18 @@ pub(super) struct List {
 
 impl<E: Entity + Clone> ListIndex<E> {
     /// Inserts an entity and lists it.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # use tavola_client::eventual::Settle;
+    /// # async fn example(index: tavola_client::patterns::list_index::ListIndex<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// let stored = index.insert(&don, Settle::Wait).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn insert(&self, entity: &E, settle: Settle) -> Result<Stored<E>> {
         match &self.lists {
             Lists::SamePartition => {
@@ -147,6 +168,20 @@ impl<E: Entity + Clone> ListIndex<E> {
     }
 
     /// Saves a changed entity, and moves it between lists where its value changed.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # use tavola_client::eventual::Settle;
+    /// # async fn example(index: tavola_client::patterns::list_index::ListIndex<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// let mut stored = index.insert(&don, Settle::Wait).await?;
+    /// stored.email = "d@c.com".into();
+    /// index.save(&mut stored, Settle::Wait).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn save(&self, stored: &mut Stored<E>, settle: Settle) -> Result<()> {
         let before = E::read(&stored.original())?;
         let (old, new) = ((self.value)(&before), (self.value)(stored));
@@ -175,6 +210,19 @@ impl<E: Entity + Clone> ListIndex<E> {
     }
 
     /// Removes an entity, from its list too.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # use tavola_client::eventual::Settle;
+    /// # async fn example(index: tavola_client::patterns::list_index::ListIndex<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// let stored = index.insert(&don, Settle::Wait).await?;
+    /// index.delete(&stored, Settle::Wait).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete(&self, stored: &Stored<E>, settle: Settle) -> Result<()> {
         let before = E::read(&stored.original())?;
         let (old, key) = ((self.value)(&before), stored.stored_key().clone());
@@ -193,6 +241,20 @@ impl<E: Entity + Clone> ListIndex<E> {
 
     /// The keys that are listed under a value. One request. `partition` is that of the entities; lists elsewhere have
     /// members of every partition, and it chooses among them unless it is empty.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # use tavola_client::eventual::Settle;
+    /// # async fn example(index: tavola_client::patterns::list_index::ListIndex<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// for key in index.keys("Sales", "d@c.com").await? {
+    ///     println!("{}", key.row);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn keys(&self, partition: &str, value: &str) -> Result<Vec<EntityKey>> {
         let key = self.list_key(partition, value);
         let list = match &self.lists {
@@ -206,6 +268,18 @@ impl<E: Entity + Clone> ListIndex<E> {
 
     /// The entities that are listed under a value: one request, and one for each, 32 at a time. Members that are gone or
     /// have another value by now are left out.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # use tavola_client::eventual::Settle;
+    /// # async fn example(index: tavola_client::patterns::list_index::ListIndex<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// println!("{}", index.find("Sales", "d@c.com").await?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn find(&self, partition: &str, value: &str) -> Result<Vec<Stored<E>>> {
         let keys = self.keys(partition, value).await?;
         let found = self.table.get_many::<E>(keys).await?;
@@ -213,6 +287,19 @@ impl<E: Entity + Clone> ListIndex<E> {
     }
 
     /// Scans entities and lists, and compares.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone, tavola_client::Entity)]
+    /// # #[entity(partition = "{department}", row = "{id:06}")]
+    /// # #[entity(index(by_email, unique, row = "email_{email}"))]
+    /// # struct Employee { department: String, id: u32, email: String }
+    /// # use tavola_client::eventual::Settle;
+    /// # async fn example(index: tavola_client::patterns::list_index::ListIndex<Employee>, don: Employee) -> tavola_client::Result<()> {
+    /// use tavola_client::index::Mend;
+    /// assert!(index.verify(Mend::Repair, None).await?.is_clean());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn verify(&self, mend: Mend, progress: Option<ProgressCallback>) -> Result<Report> {
         let mut report = Report::default();
         let mut wanted: BTreeMap<EntityKey, EntityKey> = BTreeMap::new();

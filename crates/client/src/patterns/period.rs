@@ -141,6 +141,18 @@ impl<E: Dated + Clone> PeriodTables<E> {
     }
 
     /// The name of the table of a moment.
+    ///
+    /// ```
+    /// # use tavola_client::{DateTime, Entity, patterns::period::{Dated, Period, PeriodTables}};
+    /// # #[derive(Clone, Entity)] #[entity(partition = "{a}", row = "{at:desc}_{id:04}")] struct Login { a: String, at: DateTime, id: u16 }
+    /// # impl Dated for Login { fn moment(&self) -> DateTime { self.at } }
+    /// # fn main() -> tavola_client::Result<()> {
+    /// let account = tavola_client::Account::development()?;
+    /// let logins = PeriodTables::<Login>::new(account, "Logins", Period::Day)?;
+    /// assert_eq!(logins.name(DateTime::parse("2026-11-15T18:00:00Z").unwrap()), "Logins20261115");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self, moment: DateTime) -> String {
         format!("{}{}", self.prefix, self.period.text(moment))
     }
