@@ -248,7 +248,8 @@ async fn every_proposal_for_a_query_reads_a_fifth_or_less_and_returns_the_same()
 /// Inserts in the order of time, and a partition that takes nearly all: the proposals spread them.
 #[tokio::test]
 async fn every_proposal_for_load_spreads_it() {
-    let cases: [(Rule, fn(u64) -> String, u32); 2] = [
+    type Load = (Rule, fn(u64) -> String, u32);
+    let cases: [Load; 2] = [
         (Rule::AppendOnly, |n| format!("2026-11-15T{:02}:{:02}", n / 1200, n / 20 % 60), 1),
         (
             Rule::HotPartition,
