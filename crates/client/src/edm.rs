@@ -11,7 +11,7 @@ pub use tavola_model::{DateTime, EdmType, Guid};
 ///
 /// ```
 /// use tavola_client::EdmRef;
-/// assert_eq!(EdmRef::String("a").edm_type().name(), "Edm.String");
+/// assert_eq!(EdmRef::String("a").edm_type(), tavola_client::EdmType::String);
 /// ```
 pub type EdmRef<'a> = tavola_model::EdmValue<'a>;
 

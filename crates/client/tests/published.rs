@@ -63,3 +63,50 @@ fn every_published_crate_can_be_packaged() {
     }
     std::fs::remove_dir_all(&target).unwrap();
 }
+
+/// The public items of a source file that have no example, by their first lines. What is hidden from the documentation
+/// needs none, nor does what is public only inside a private module of tests.
+fn without_example(source: &str) -> Vec<String> {
+    let source = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let kinds = ["fn ", "async fn ", "const fn ", "struct ", "enum ", "trait ", "type ", "const "];
+    let (mut missing, mut has_example, mut is_hidden, mut in_attribute) = (Vec::new(), false, false, false);
+    for line in source.lines().map(str::trim) {
+        if line.starts_with("///") {
+            has_example |= line.contains("```");
+        } else if line.starts_with("#[") || in_attribute {
+            is_hidden |= line.contains("doc(hidden)");
+            in_attribute = !line.ends_with(']');
+        } else {
+            let item =
+                line.strip_prefix("pub ").filter(|item| kinds.iter().any(|kind| item.starts_with(kind)));
+            missing.extend(item.filter(|_| !has_example && !is_hidden).map(str::to_owned));
+            (has_example, is_hidden) = (false, false);
+        }
+    }
+    missing
+}
+
+#[test]
+fn every_public_item_has_an_example() {
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+    let (mut missing, mut files) = (Vec::new(), 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let found = without_example(&std::fs::read_to_string(&path).unwrap());
+            missing.extend(found.into_iter().map(|item| format!("{}: {item}", path.display())));
+        }
+    }
+    // Comparisons that exist for the compiler's message, in an impl that is hidden as a whole.
+    missing.retain(|item| !item.contains("where Self: Comparable"));
+    // The details of a sealed entity are not exported.
+    missing.retain(|item| !item.contains("encrypt/seal.rs: fn rewritten"));
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert!(files > 40);
+    assert_eq!(without_example("/// A.\n#[must_use]\npub fn a() {}\n/// ```\npub fn b() {}"), ["fn a() {}"]);
+}

@@ -74,7 +74,14 @@ pub async fn write(place: &Place, seed: u64, seconds: u64) -> Result<()> {
         };
         match told {
             // What a crowd does to each other; anything else is a bug.
-            Ok(()) | Err(Error::Changed | Error::Taken { .. } | Error::NotFound | Error::LeaseLost) => {}
+            Ok(())
+            | Err(
+                Error::Changed
+                | Error::Taken { .. }
+                | Error::NotFound
+                | Error::LeaseLost
+                | Error::OutcomeUnknown { .. },
+            ) => {}
             Err(error) => return Err(error),
         }
     }

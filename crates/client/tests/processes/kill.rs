@@ -8,7 +8,7 @@ use tavola_client::testing::FaultTransport;
 use tavola_client::{Account, HyperTransport};
 use tavola_testkit::TestServer;
 
-use crate::cases::{Case, LEASE};
+use crate::cases::{CALM, Case, LEASE};
 use crate::process::{Ended, Moment, Order, Part, Place, Stop};
 
 /// Cases at once, which mostly wait for a lease to end.
@@ -65,7 +65,8 @@ struct Run<C> {
 
 impl<C: Case> Run<C> {
     fn place(&self, name: String) -> Place {
-        Place { account: Account::from_connection_string(&self.connection).unwrap(), name }
+        let account = Account::from_connection_string(&self.connection).unwrap();
+        Place { account, name, lease: CALM }
     }
 
     /// How many requests the call makes when nothing happens to it.
@@ -74,7 +75,7 @@ impl<C: Case> Run<C> {
         self.case.prepare(&place).await;
         let counted = Arc::new(FaultTransport::new(HyperTransport::new()));
         let account = place.account.clone().with_transport(counted.clone());
-        self.case.call(&Place { account, name: place.name.clone() }).await.unwrap();
+        self.case.call(&Place { account, ..place }).await.unwrap();
         counted.count()
     }
 
@@ -102,11 +103,16 @@ impl<C: Case> Run<C> {
             }
             repaired = Some(order(Part::Settle, second).run().await);
         }
-        self.case.settle(&place).await.unwrap();
-        while C::HAS_INTENTS && place.queue().message_count().await.unwrap() > 0 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            self.case.settle(&place).await.unwrap();
-        }
+        let settled = async {
+            while self.case.settle(&place).await.is_err()
+                || C::HAS_INTENTS && place.queue().message_count().await.unwrap() > 0
+            {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        // A guard against what never settles.
+        let within = tokio::time::timeout(CALM, settled).await;
+        assert!(within.is_ok(), "{} {} does not settle", self.name, place.name);
         if C::HAS_INTENTS {
             let poison = place.account.queue(&format!("{}-poison", place.name));
             assert_eq!(poison.message_count().await.unwrap(), 0, "{} {}", self.name, place.name);

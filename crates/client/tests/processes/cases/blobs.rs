@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use tavola_client::eventual::{Worker, WorkerSettings};
+use tavola_client::eventual::Worker;
 use tavola_client::patterns::large::{Large, LargeTable};
 use tavola_client::patterns::log::{LogSettings, LogWriter, read_log};
 use tavola_client::{DateTime, Entity, Error, Result};
 
 use super::derived::Work;
-use super::{Case, Place, well};
+use super::{Case, Place, settings};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{department}", row = "{id:06}")]
@@ -56,7 +56,7 @@ impl Case for LargeField {
     }
 
     async fn settle(&self, place: &Place) -> Result<()> {
-        well(Worker::new(place.intents(), WorkerSettings::default()).serve(photos(place)).drain().await?)
+        Worker::new(place.intents(), settings()).serve(photos(place)).drain().await.map(|_| ())
     }
 
     async fn verify(&self, place: &Place, told: bool) {

@@ -12,15 +12,18 @@ mod layout;
 
 use std::time::Duration;
 
-use tavola_client::eventual::{Intents, Worked};
+use tavola_client::eventual::{Intents, WorkerSettings};
 use tavola_client::{
-    ContainerClient, DynamicEntity, EntityKey, Error, In, QueueClient, Result, Stored, TableClient,
+    ContainerClient, DynamicEntity, EntityKey, In, QueueClient, Result, Stored, TableClient,
 };
 
 use crate::process::Place;
 
-/// Long enough for a call on a slow machine, short enough to wait for.
+/// The lease in a process that is killed: short enough to wait for. Where it is too short for a call on a slow machine, the
+/// call says so and a worker does the rest.
 pub const LEASE: Duration = Duration::from_secs(2);
+/// The lease of whoever is not killed: longer than anything takes.
+pub const CALM: Duration = Duration::from_secs(600);
 
 pub trait Case: Send + Sync {
     /// Intents finish what was begun, so a repair waits for their lease.
@@ -31,7 +34,7 @@ pub trait Case: Send + Sync {
     fn prepare(&self, place: &Place) -> impl Future<Output = ()> + Send;
     /// The call.
     fn call(&self, place: &Place) -> impl Future<Output = Result<()>> + Send;
-    /// Repairs what can be repaired now.
+    /// Repairs what can be repaired now; an error is worth another try.
     fn settle(&self, place: &Place) -> impl Future<Output = Result<()>> + Send;
     /// Looks at everything. `told` says that the call ended well.
     fn verify(&self, place: &Place, told: bool) -> impl Future<Output = ()> + Send;
@@ -56,7 +59,7 @@ impl Place {
     }
 
     pub fn intents(&self) -> Intents {
-        Intents::new(self.queue()).with_lease(LEASE)
+        Intents::new(self.queue()).with_lease(self.lease)
     }
 }
 
@@ -70,12 +73,9 @@ pub async fn keys(table: &TableClient) -> Vec<EntityKey> {
     rows(table).await.into_iter().map(|row| row.stored_key().clone()).collect()
 }
 
-/// No intent may fail: each comes from a call that was good.
-fn well(worked: Worked) -> Result<()> {
-    match worked {
-        Worked { failed: 0, poisoned: 0, .. } => Ok(()),
-        worked => Err(Error::Step(format!("{worked:?}"))),
-    }
+/// Workers that are killed count as deliveries.
+fn settings() -> WorkerSettings {
+    WorkerSettings { deliveries_max: u32::MAX, ..WorkerSettings::default() }
 }
 
 macro_rules! cases {
