@@ -1,6 +1,6 @@
 //! Settings that a client can read and write for one service of an account: logging, metrics, CORS.
 //!
-//! Logging and metrics settings are kept and given back; they steer nothing here.
+//! Logging and metrics settings steer what `server/src/analytics` writes.
 
 /// All settings of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]

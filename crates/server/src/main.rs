@@ -5,6 +5,7 @@ mod account;
 mod account_file;
 mod accounts;
 mod advising;
+mod analytics;
 mod banner;
 mod cert;
 mod cli;

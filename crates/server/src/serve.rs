@@ -23,6 +23,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::accounts::{AccountSource, development_note};
 use crate::advising::Advising;
+use crate::analytics::Analytics;
 use crate::banner::{Banner, Endpoint};
 use crate::console;
 use crate::control::{self, Controlled};
@@ -92,7 +93,9 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let observers = Observers { advising: Advising::open(&folder.path), tail: Arc::new(Tail::default()) };
     let otlp = (!values.text("otlp-endpoint").is_empty()).then(Otlp::new);
     let otlp_sink = otlp.iter().map(|otlp| otlp.clone() as Arc<dyn RecordSink>);
-    let sinks = observers.sinks().into_iter().chain(otlp_sink).collect();
+    let analytics = Analytics::new(values.number("analytics-log-seconds")?);
+    let analytics_sink: Arc<dyn RecordSink> = analytics.clone();
+    let sinks = observers.sinks().into_iter().chain(otlp_sink).chain([analytics_sink]).collect();
     let slow_ms: u64 = values.number("slow-ms")?;
     let recorder = Recorder::new(sinks, clock.clone())
         .with_slow_time((slow_ms > 0).then(|| Duration::from_millis(slow_ms)))
@@ -113,6 +116,8 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
 
     let frontend = Frontend::new(pipeline, frontend_settings(values)?).await;
     let (stop, stopped) = watch::channel(false);
+    let (stop_analytics, stopped_analytics) = watch::channel(false);
+    let analysed = service.clone();
     let mut serving = JoinSet::new();
     let mut console = None;
     serving.spawn(sweep_queues(service.clone(), stopped.clone()));
@@ -138,6 +143,13 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     if let (console::Listening::On(socket), Some(console)) = (console_socket, console) {
         serving.spawn(console.serve(socket, stopped.clone()));
     }
+    let analysing = tokio::spawn(analytics.run(
+        analysed,
+        accounts.clone(),
+        recorder.clone(),
+        clock.clone(),
+        stopped_analytics,
+    ));
     let sources =
         Sources { store: store.clone(), affinity, recorder: recorder.clone(), frontend: frontend.clone() };
     let sending = match &otlp {
@@ -172,6 +184,9 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     stop.send_replace(true);
     serving.join_all().await;
     frontend.drain().await;
+    // After the last request, and before the store is closed.
+    stop_analytics.send_replace(true);
+    analysing.await.context("the task of Storage Analytics failed")?;
     recorder.close();
     observers.advising.save().await;
     if let Some(sending) = sending {

@@ -156,6 +156,12 @@ const GROUPS: &[Group] = &[
                 "Say in x-tavola-plan how each query ran; auto does so on a loopback address",
             ),
             (
+                "analytics-log-seconds",
+                "SECONDS",
+                "60",
+                "How long lines of a request log of Storage Analytics are gathered before they are written as a blob",
+            ),
+            (
                 "table-delete-delay-seconds",
                 "SECONDS",
                 "0",

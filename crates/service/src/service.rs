@@ -7,7 +7,7 @@ use tavola_auth::Permitted;
 use tavola_engine::{ByteSource, ContentStore, Engine};
 use tavola_model::{
     AccountName, Clock, ContainerName, CorsRule, Outcome, PublicAccess, QueueName, RandomSource,
-    ServiceError, SignedIdentifier, StorageService, TableName,
+    ServiceError, ServiceProperties, SignedIdentifier, StorageService, TableName,
 };
 
 pub(crate) use crate::blob::Sent;
@@ -249,6 +249,16 @@ impl Service {
     ) -> Result<Vec<InspectedMessage>, ServiceError> {
         let found = self.queues.inspect(account, queue, count_max).await;
         found.map_err(|failure| failure.answer(StorageService::Queue))
+    }
+
+    /// The properties of one of an account's services.
+    pub async fn service_properties(
+        &self,
+        account: &AccountName,
+        service: StorageService,
+    ) -> Result<ServiceProperties, ServiceError> {
+        let properties = self.properties.get(account, service).await;
+        Ok(properties.map_err(|failure| failure.answer(service))?.properties.clone())
     }
 
     /// Removes messages that have expired at the front of each queue, a bounded number at a time. Call it now and

@@ -36,6 +36,35 @@ impl TableName {
         Ok(Self { text: text.into(), folded: text.to_ascii_lowercase().into() })
     }
 
+    /// The tables that Storage Analytics fills
+    /// (<https://learn.microsoft.com/rest/api/storageservices/storage-analytics-metrics-table-schema>).
+    const METRICS: [&'static str; 13] = [
+        "$MetricsCapacityBlob",
+        "$MetricsHourPrimaryTransactionsBlob",
+        "$MetricsHourPrimaryTransactionsQueue",
+        "$MetricsHourPrimaryTransactionsTable",
+        "$MetricsHourSecondaryTransactionsBlob",
+        "$MetricsHourSecondaryTransactionsQueue",
+        "$MetricsHourSecondaryTransactionsTable",
+        "$MetricsMinutePrimaryTransactionsBlob",
+        "$MetricsMinutePrimaryTransactionsQueue",
+        "$MetricsMinutePrimaryTransactionsTable",
+        "$MetricsMinuteSecondaryTransactionsBlob",
+        "$MetricsMinuteSecondaryTransactionsQueue",
+        "$MetricsMinuteSecondaryTransactionsTable",
+    ];
+
+    /// A table of metrics, which the service itself makes; a client can only read it.
+    pub fn parse_metrics(text: &str) -> Option<Self> {
+        let known = Self::METRICS.iter().find(|known| known.eq_ignore_ascii_case(text))?;
+        Some(Self { text: (*known).into(), folded: known.to_ascii_lowercase().into() })
+    }
+
+    /// Whether it is a table of metrics.
+    pub fn is_metrics(&self) -> bool {
+        self.text.starts_with('$')
+    }
+
     /// The name as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -64,6 +93,15 @@ impl fmt::Display for TableName {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_of_metrics_have_names_of_their_own() {
+        let table = TableName::parse_metrics("$metricshourprimarytransactionstable").unwrap();
+        assert_eq!(table.as_str(), "$MetricsHourPrimaryTransactionsTable");
+        assert!(table.is_metrics() && !TableName::parse("Metrics").unwrap().is_metrics());
+        assert!(TableName::parse_metrics("$MetricsOther").is_none());
+        assert!(TableName::parse(table.as_str()).is_err(), "no client can make it");
+    }
 
     fn check(text: &str, expected: Result<(), ErrorCode>) {
         assert_eq!(TableName::parse(text).map(|_| ()).map_err(|error| error.code), expected, "{text}");

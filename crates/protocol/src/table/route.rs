@@ -93,8 +93,8 @@ pub fn route(
             Err(ErrorCode::MethodNotAllowed.into())
         };
     }
-    if is_unserved_resource(first) {
-        return Err(ErrorCode::NotImplemented.into());
+    if let Some(route) = metrics_route(verb, first, query, address)? {
+        return Ok(route);
     }
     match query.get("comp") {
         None => {}
@@ -243,10 +243,25 @@ fn service_route(
     }
 }
 
-/// What the real service has beside tables and we do not: the model of the data, and the tables of its metrics
-/// (<https://learn.microsoft.com/azure/storage/common/storage-analytics-metrics#metrics-tables>).
-fn is_unserved_resource(first: &str) -> bool {
-    first == "$metadata" || first.starts_with("$Metrics")
+/// The tables of Storage Analytics, which can be read like others
+/// (<https://learn.microsoft.com/azure/storage/common/storage-analytics-metrics#metrics-tables>). What the real service
+/// has beside, we do not: the model of the data, and changes of those tables.
+fn metrics_route(
+    verb: Verb,
+    first: &str,
+    query: &Query<'_>,
+    address: &Address<'_>,
+) -> Result<Option<TableRoute>, Unroutable> {
+    if !first.starts_with("$Metrics") {
+        return if first == "$metadata" { Err(ErrorCode::NotImplemented.into()) } else { Ok(None) };
+    }
+    let (name, predicate) = split_predicate(first)?;
+    match TableName::parse_metrics(name) {
+        Some(table) if verb == Verb::Get && query.get("comp").is_none() => {
+            entity_route(verb, table, address, predicate).map(Some)
+        }
+        _ => Err(ErrorCode::NotImplemented.into()),
+    }
 }
 
 fn acl_route(verb: Verb, name: &str) -> Result<TableRoute, Unroutable> {

@@ -75,6 +75,10 @@ impl Tables {
                     return ControlFlow::Break(());
                 }
             };
+            // The real service does not list them either.
+            if name.is_metrics() {
+                return ControlFlow::Continue(());
+            }
             if query.filter.as_ref().is_some_and(|filter| !admits_name(filter, name.folded())) {
                 return ControlFlow::Continue(());
             }
@@ -92,7 +96,9 @@ impl Tables {
 
 /// The name of a table as it was created.
 pub(super) fn table_name(table: &Resource) -> Result<TableName, Failure> {
-    TableName::parse(&table.name).map_err(|_| Failure::damaged(table.space, "the name of a table"))
+    let metrics = TableName::parse_metrics(&table.name);
+    let name = metrics.map_or_else(|| TableName::parse(&table.name), Ok);
+    name.map_err(|_| Failure::damaged(table.space, "the name of a table"))
 }
 
 /// Tables have one property. The service fails on a filter that names another (a recorded

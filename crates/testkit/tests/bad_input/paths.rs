@@ -202,7 +202,11 @@ fn beyond() -> Vec<Case> {
         )
         .refused(415, "MediaTypeNotSupported"),
         case("the model of the data", get("/$metadata")).refused(501, "NotImplemented"),
-        case("a table of metrics", get("/$MetricsCapacityBlob()")).refused(501, "NotImplemented"),
+        case("a table of metrics that were never on", get("/$MetricsCapacityBlob()"))
+            .refused(404, "TableNotFound"),
+        case("a table of metrics, written", post("/$MetricsCapacityBlob", "{}"))
+            .refused(501, "NotImplemented"),
+        case("a table of metrics that there is not", get("/$MetricsOther()")).refused(501, "NotImplemented"),
         case("a key of a user", post("/?restype=service&comp=userdelegationkey", ""))
             .refused(501, "NotImplemented"),
         case("a batch that is read", get("/$batch")).refused(405, "MethodNotAllowed"),

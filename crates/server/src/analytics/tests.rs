@@ -1,0 +1,234 @@
+//! From records to blobs and tables, on a store in a folder and with times that the test chooses.
+
+use tavola_auth::{Account, Accounts};
+use tavola_engine_local::{LocalEngine, LocalSettings};
+use tavola_model::{
+    BlobCommand, BlobConditions, BlobHeaders, BlobName, BlobOutcome, BlobPath, Command, ContainerName,
+    EdmValue, EntityPage, ErrorCode, GetBlob, Metrics, Outcome, Properties, QueryEntities, QueryTables,
+    RetentionPolicy, TableCommand, TableName, TableOutcome,
+};
+use tavola_service::ServiceSettings;
+use tavola_system::{SystemClock, SystemRandom};
+use tavola_telemetry::{Authentication, RequestDetail};
+
+use super::*;
+
+struct Bench {
+    analytics: Arc<Analytics>,
+    store: AnalyticsStore,
+    account: AccountName,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn new(properties: ServiceProperties) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(SystemClock);
+        let engine = LocalEngine::open(LocalSettings::new(folder.path()), clock.clone()).unwrap();
+        let contents = engine.contents();
+        let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
+        let service = service.with_contents(contents);
+        service.start().await.unwrap();
+        let accounts = LiveAccounts::new(Accounts::new(vec![Account::development()]).unwrap());
+        let store = AnalyticsStore::new(service, accounts, clock);
+        let account = AccountName::parse("devstoreaccount1").unwrap();
+        let analytics = Analytics::new(60);
+        let settings = HashMap::from([((account.clone(), StorageService::Table), properties)]);
+        analytics.settings.store(Arc::new(settings));
+        Self { analytics, store, account, _folder: folder }
+    }
+
+    fn record(&self, received: &str, operation: &'static str, status: u16) -> AccessRecord {
+        let detail = RequestDetail {
+            authentication: Authentication::Key,
+            access: if operation == "GetEntity" { AccessKind::Read } else { AccessKind::Write },
+            url: "http://127.0.0.1:10002/devstoreaccount1/People".into(),
+            object_key: "/devstoreaccount1/People".into(),
+            peer: [127, 0, 0, 1].into(),
+            version: None,
+            request_head_bytes: 100,
+            response_head_bytes: 200,
+            content_length: None,
+            content_md5: None,
+            etag: None,
+            last_modified: None,
+            conditions: "".into(),
+            user_agent: None,
+            referrer: None,
+        };
+        AccessRecord {
+            account: Some(self.account.clone()),
+            operation: Some(operation),
+            status,
+            code: (status == 404).then_some(ErrorCode::ResourceNotFound),
+            bytes_in: 10,
+            bytes_out: 20,
+            detail: Some(Box::new(detail)),
+            ..AccessRecord::new(time(received), StorageService::Table)
+        }
+    }
+
+    async fn logs(&self) -> Vec<String> {
+        self.store.log_names(&self.account, "").await.unwrap()
+    }
+
+    /// The text of a log, and its metadata.
+    async fn read_log(&self, name: &str) -> (String, Vec<(String, String)>) {
+        let path = BlobPath {
+            container: ContainerName::parse("$logs").unwrap(),
+            name: BlobName::parse(name).unwrap(),
+        };
+        let get = GetBlob {
+            target: path.into(),
+            range: None,
+            range_sum: None,
+            overrides: BlobHeaders::default(),
+            conditions: BlobConditions::default(),
+        };
+        let executed =
+            self.store.execute_whole(&self.account, BlobCommand::GetBlob(get).into()).await.unwrap();
+        let Outcome::Blob(outcome) = executed.outcome else { panic!() };
+        let BlobOutcome::BlobGot(got) = *outcome else { panic!() };
+        let metadata = got.properties.metadata.iter();
+        let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let (mut source, mut bytes) = (executed.download.unwrap(), Vec::new());
+        while let Some(piece) = source.next().await.unwrap() {
+            bytes.extend_from_slice(&piece);
+        }
+        (String::from_utf8(bytes).unwrap(), metadata)
+    }
+
+    async fn entities(&self, table: &str) -> Vec<(String, String, Properties)> {
+        let table = TableName::parse_metrics(table).unwrap();
+        let query = QueryEntities { table, filter: None, top: None, from: None };
+        let queried = self.store.execute(&self.account, TableCommand::QueryEntities(query).into()).await;
+        let Ok(Outcome::Table(TableOutcome::EntitiesQueried(EntityPage { entities, .. }))) = queried else {
+            return Vec::new();
+        };
+        let shown = |entity: tavola_model::StoredEntity| {
+            let (partition, row) = (entity.key.partition.as_str().into(), entity.key.row.as_str().into());
+            (partition, row, entity.properties)
+        };
+        entities.into_iter().map(shown).collect()
+    }
+}
+
+fn time(text: &str) -> DateTime {
+    DateTime::parse(text).unwrap()
+}
+
+fn everything() -> ServiceProperties {
+    let retention = RetentionPolicy { days: Some(7) };
+    let metrics = Metrics {
+        version: "1.0".into(),
+        enabled: true,
+        include_apis: Some(true),
+        retention: retention.clone(),
+    };
+    ServiceProperties {
+        logging: Logging { version: "2.0".into(), delete: true, read: true, write: true, retention },
+        hour_metrics: metrics.clone(),
+        minute_metrics: metrics,
+        ..ServiceProperties::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logs_are_blobs_of_their_hour_with_times_in_the_metadata() {
+    let bench = Bench::new(everything()).await;
+    bench.analytics.observe(&[
+        bench.record("2026-11-16T06:59:58Z", "InsertEntity", 201),
+        bench.record("2026-11-16T06:59:59Z", "GetEntity", 200),
+        bench.record("2026-11-16T07:00:01Z", "GetEntity", 404),
+    ]);
+    bench.analytics.write_due(&bench.store, time("2026-11-16T07:00:02Z"), false).await;
+    assert!(bench.logs().await.is_empty(), "they wait for more");
+    bench.analytics.write_due(&bench.store, time("2026-11-16T07:01:05Z"), false).await;
+    let first = "table/2026/11/16/0600/000000.log";
+    assert_eq!(bench.logs().await, [first, "table/2026/11/16/0700/000000.log"]);
+    let (text, metadata) = bench.read_log(first).await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].starts_with("2.0;2026-11-16T06:59:58.0000000Z;InsertEntity;Success;201;"), "{text}");
+    let pairs = [
+        ("EndTime", "2026-11-16T06:59:59Z"),
+        ("LogType", "read,write"),
+        ("LogVersion", "2.0"),
+        ("StartTime", "2026-11-16T06:59:58Z"),
+    ];
+    assert_eq!(metadata, pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    bench.analytics.observe(&[bench.record("2026-11-16T06:59:59.5Z", "GetEntity", 200)]);
+    bench.analytics.write_due(&bench.store, time("2026-11-16T07:01:06Z"), true).await;
+    assert_eq!(bench.logs().await[1], "table/2026/11/16/0600/000001.log", "the next one of the hour");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_kinds_of_access_that_are_asked_for_are_logged() {
+    let mut properties = everything();
+    properties.logging.read = false;
+    let bench = Bench::new(properties).await;
+    bench.analytics.observe(&[
+        bench.record("2026-11-16T06:00:00Z", "GetEntity", 200),
+        bench.record("2026-11-16T06:00:01Z", "InsertEntity", 201),
+    ]);
+    bench.analytics.write_due(&bench.store, time("2026-11-16T06:10:00Z"), true).await;
+    let (text, _) = bench.read_log("table/2026/11/16/0600/000000.log").await;
+    assert_eq!((text.lines().count(), text.contains("InsertEntity")), (1, true), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_summed_by_hour_and_minute_and_hidden_from_the_list_of_tables() {
+    let bench = Bench::new(everything()).await;
+    bench.analytics.observe(&[
+        bench.record("2026-11-16T06:00:10Z", "GetEntity", 200),
+        bench.record("2026-11-16T06:00:20Z", "GetEntity", 404),
+        bench.record("2026-11-16T06:01:00Z", "InsertEntity", 201),
+    ]);
+    bench.analytics.write_due(&bench.store, time("2026-11-16T06:01:30Z"), false).await;
+    let minutes = bench.entities("$MetricsMinutePrimaryTransactionsTable").await;
+    let keys: Vec<_> = minutes.iter().map(|(partition, row, _)| format!("{partition} {row}")).collect();
+    assert_eq!(keys, ["20261116T0600 user;All", "20261116T0600 user;GetEntity"]);
+    assert!(bench.entities("$MetricsHourPrimaryTransactionsTable").await.is_empty(), "the hour goes on");
+
+    // A restart within the hour: what is written later is added to what was written before.
+    bench.analytics.write_due(&bench.store, time("2026-11-16T06:01:31Z"), true).await;
+    bench.analytics.observe(&[bench.record("2026-11-16T06:30:00Z", "GetEntity", 200)]);
+    bench.analytics.write_due(&bench.store, time("2026-11-16T07:00:06Z"), false).await;
+    let hours = bench.entities("$MetricsHourPrimaryTransactionsTable").await;
+    let (partition, row, all) = &hours[0];
+    assert_eq!((partition.as_str(), row.as_str()), ("20261116T0600", "user;All"));
+    for (name, value) in [
+        ("TotalRequests", EdmValue::Int64(4)),
+        ("TotalBillableRequests", EdmValue::Int64(4)),
+        ("TotalIngress", EdmValue::Int64(440)),
+        ("TotalEgress", EdmValue::Int64(880)),
+        ("Success", EdmValue::Int64(3)),
+        ("ClientOtherError", EdmValue::Int64(1)),
+        ("PercentSuccess", EdmValue::Double(75.0)),
+        ("Availability", EdmValue::Double(100.0)),
+    ] {
+        assert_eq!(all.get(name), Some(value), "{name}");
+    }
+    let list = TableCommand::QueryTables(QueryTables::default());
+    let Ok(Outcome::Table(TableOutcome::TablesQueried(page))) =
+        bench.store.execute(&bench.account, Command::Table(list)).await
+    else {
+        panic!()
+    };
+    assert!(page.tables.is_empty(), "{:?}", page.tables);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_older_than_its_retention_goes() {
+    let bench = Bench::new(everything()).await;
+    for received in ["2026-11-01T06:00:00Z", "2026-11-09T06:00:00Z", "2026-11-15T06:00:00Z"] {
+        bench.analytics.observe(&[bench.record(received, "GetEntity", 200)]);
+    }
+    bench.analytics.write_due(&bench.store, time("2026-11-16T06:00:00Z"), true).await;
+    assert_eq!(bench.logs().await.len(), 3);
+    bench.analytics.sweep(&bench.store, time("2026-11-16T06:30:00Z")).await;
+    assert_eq!(bench.logs().await, ["table/2026/11/09/0600/000000.log", "table/2026/11/15/0600/000000.log"]);
+    let hours = bench.entities("$MetricsHourPrimaryTransactionsTable").await;
+    assert!(hours.iter().all(|(partition, ..)| partition.as_str() >= "20261109T0600"), "{hours:?}");
+    assert_eq!(hours.len(), 2, "of the ninth, in the hour of the sweep, the sum is a little too old");
+}
