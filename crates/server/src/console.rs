@@ -19,8 +19,8 @@ use tavola_model::RandomSource as _;
 use tavola_system::SystemRandom;
 use tokio::net::TcpListener;
 
-use crate::metrics::{self, Family, Kind, Series, Value};
 use crate::maintain;
+use crate::metrics::{self, Family, Kind, Series, Value};
 use crate::settings::Values;
 use crate::store::Store;
 
