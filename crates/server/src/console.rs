@@ -19,6 +19,7 @@ use tavola_model::RandomSource as _;
 use tavola_system::SystemRandom;
 use tokio::net::TcpListener;
 
+use crate::maintain;
 use crate::metrics::{self, Family, Kind, Series, Value};
 use crate::settings::Values;
 use crate::store::Store;
@@ -100,7 +101,7 @@ fn read_token(path: &Path) -> Option<String> {
 
 /// Makes a new token, which opens every account in the console; the one before is void.
 pub fn make_token(data_dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(data_dir).with_context(|| format!("cannot make {}", data_dir.display()))?;
+    maintain::make_folder(data_dir)?;
     let token: String = (0..4).flat_map(|_| SystemRandom.bytes()).map(|byte| format!("{byte:02x}")).collect();
     let (path, aside) = (data_dir.join(TOKEN_FILE), data_dir.join(format!("{TOKEN_FILE}.new")));
     let mut options = std::fs::OpenOptions::new();
@@ -215,4 +216,25 @@ fn folder_bytes(folder: &Path) -> u64 {
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_before_the_first_start_too_and_a_new_one_replaces_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = folder.path().join("data");
+        let token = || read_token(&data_dir.join(TOKEN_FILE));
+        assert_eq!(token(), None);
+        make_token(&data_dir).unwrap();
+        let first = token().unwrap();
+        assert_eq!(first.len(), 64);
+        make_token(&data_dir).unwrap();
+        assert_ne!(token().unwrap(), first);
+        let settings = tavola_engine_local::LocalSettings::new(&data_dir);
+        let clock = Arc::new(tavola_system::SystemClock);
+        assert!(tavola_engine_local::LocalEngine::open(settings, clock).is_ok(), "the folder can be served");
+    }
 }
