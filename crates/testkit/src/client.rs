@@ -173,8 +173,12 @@ impl Connection {
         // A query that is not UTF-8 has no text to sign; tests send it to see it refused.
         let query = Query::parse(query).unwrap_or_default();
         let signed = SignedRequest { method: &request.method, path, query: &query, headers: &headers };
-        let authorization =
-            sign_request(&self.account, self.service, Scheme::SharedKeyLite, &signed).map_err(invalid)?;
+        let scheme = match self.service {
+            // The emulator takes nothing else for blobs.
+            StorageService::Blob => Scheme::SharedKey,
+            StorageService::Table | StorageService::Queue => Scheme::SharedKeyLite,
+        };
+        let authorization = sign_request(&self.account, self.service, scheme, &signed).map_err(invalid)?;
         let mut bytes = format!("{} {target} HTTP/1.1\r\n", request.method).into_bytes();
         for (name, value) in &headers {
             bytes.extend_from_slice(name.as_str().as_bytes());

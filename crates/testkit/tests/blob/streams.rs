@@ -46,6 +46,32 @@ fn blocks_that_come_in_parallel_are_one_blob() {
     assert!(found.body == body, "the content differs");
 }
 
+/// As azcopy and the clients of the service do it: start the copy, then ask until it has ended.
+#[test]
+fn a_large_blob_is_copied_behind_the_answer() {
+    let mut bench = Bench::start();
+    let body = bytes(5, 65 * MIB);
+    bench.expect(201, put_blob("/box/large", body.clone()));
+    let source = format!("{}/box/large", bench.server.blob_endpoint());
+    let started = bench.expect(202, put("/box/copy", "").with_header("x-ms-copy-source", source));
+    assert_eq!(started.header("x-ms-copy-status"), Some("pending"));
+    let id = started.header("x-ms-copy-id").unwrap().to_owned();
+    let ended = loop {
+        let shown = bench.expect(200, request(Method::HEAD, "/box/copy"));
+        assert_eq!(shown.header("x-ms-copy-id"), Some(id.as_str()));
+        match shown.header("x-ms-copy-status") {
+            Some("pending") => std::thread::sleep(std::time::Duration::from_millis(20)),
+            _ => break shown,
+        }
+    };
+    let length = body.len();
+    assert_eq!(ended.header("x-ms-copy-status"), Some("success"), "{ended:?}");
+    assert_eq!(ended.header("x-ms-copy-progress"), Some(format!("{length}/{length}").as_str()));
+    assert!(bench.expect(200, get("/box/copy")).body == body, "the copy differs");
+    let abort = put(&format!("/box/copy?comp=copy&copyid={id}"), "").with_header("x-ms-copy-action", "abort");
+    assert_eq!(bench.refused(409, abort), "NoPendingCopyOperation");
+}
+
 #[test]
 fn clients_that_go_away_change_nothing_and_keep_nobody_from_writing() {
     let mut bench = Bench::start();
