@@ -85,7 +85,7 @@ impl Copies {
         account: &Account,
         table: &TableName,
         templates: &Templates,
-        entities_max: u64,
+        (entities_max, bytes_max): (u64, u64),
         sources: &Sources,
     ) -> Result<Self, ServiceError> {
         let mut copies = Self {
@@ -119,7 +119,9 @@ impl Copies {
                 copies.add(entity, templates).await?;
             }
             match page.next {
-                Some(next) if copies.entities < entities_max => from = Some(next),
+                Some(next) if copies.entities < entities_max && copies.sizes_before.bytes < bytes_max => {
+                    from = Some(next);
+                }
                 next => {
                     copies.is_whole_table = next.is_none();
                     return Ok(copies);

@@ -20,6 +20,10 @@ use tavola_service::Service;
 use crate::traffic::PlanMix;
 use crate::{Proposal, Template, TemplateError, Traffic};
 
+/// Bytes of entities that are copied at most, by the service's own formula; there are two copies.
+const COPY_BYTES_MAX: u64 = 128 * 1024 * 1024;
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// What to try.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WhatIf {
@@ -187,8 +191,10 @@ pub async fn what_if(
     let table = TableName::parse(&asked.table).map_err(|_| WhatIfError::Name(asked.table.clone()))?;
     let recorded = traffic.table(account.name().as_str(), &asked.table);
     let recorded = recorded.ok_or_else(|| WhatIfError::NoTraffic(asked.table.clone()))?;
-    let copies =
-        copy::Copies::make(service, account, &table, &templates, asked.entities_max, sources).await?;
+    // Copies take memory, so there is one pair at a time.
+    let _turn = TURN.lock().await;
+    let bounds = (asked.entities_max, COPY_BYTES_MAX);
+    let copies = copy::Copies::make(service, account, &table, &templates, bounds, sources).await?;
     let replayed = replay::replay(&copies, &templates, &recorded).await?;
     Ok(WhatIfReport {
         account: account.name().as_str().to_owned(),

@@ -195,6 +195,33 @@ async fn a_time_counted_down_is_asked_for_from_the_front() {
 }
 
 #[tokio::test]
+async fn a_copy_is_bounded_in_entities_and_in_bytes() {
+    let service = service();
+    people(&service).await;
+    // Pages have a thousand entities, so a table of more than one page is needed.
+    let (account, table) = (account(), TableName::parse("People").unwrap());
+    let reader = Reader::new(&service, &account);
+    for n in 0..1_000 {
+        let key = EntityKey {
+            partition: Key::parse("More").unwrap(),
+            row: Key::parse(&format!("{n:06}")).unwrap(),
+        };
+        let write = EntityWrite { key, change: EntityChange::Insert(PropertiesBuilder::new().finish()) };
+        reader.execute(TableCommand::WriteEntity(table.clone(), write)).await.unwrap();
+    }
+    let templates = copy::Templates {
+        partition: Template::parse("{PartitionKey}").unwrap(),
+        row: Template::parse("{RowKey}").unwrap(),
+        is_index: false,
+    };
+    for (bounds, expected) in [((10, 1 << 30), 1_000), ((10_000, 100), 1_000), ((10_000, 1 << 30), 1_400)] {
+        let copies =
+            copy::Copies::make(&service, &account, &table, &templates, bounds, &sources()).await.unwrap();
+        assert_eq!((copies.entities, copies.is_whole_table), (expected, expected == 1_400), "{bounds:?}");
+    }
+}
+
+#[tokio::test]
 async fn mistakes_are_named() {
     let service = service();
     people(&service).await;
