@@ -2,7 +2,11 @@
 //! whoever works on the pages; entities, messages and blobs are put in through the console itself.
 //!
 //! `cargo run -p tavola-console --example demo -- PORT`
-#![allow(clippy::unwrap_used, reason = "an example stops at the first error")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "an example stops at the first error, and its numbers are small"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -70,7 +70,7 @@ async fn feed(console: &Console, session_name: &str, sender: &mpsc::Sender<Bytes
         if !requests.is_empty() {
             events.push(event("tail", &Value::Array(requests)));
         }
-        if count % HEALTH_EVERY == 0 {
+        if count.is_multiple_of(HEALTH_EVERY) {
             events.push(event("health", &console.health().await));
         }
         count += 1;
