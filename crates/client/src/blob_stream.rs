@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
 use futures_util::stream::{self, FuturesOrdered, StreamExt};
 use tavola_model::{
-    BlobConditions, BlobTarget, BlockId, BlockPlace, ByteRange, NewBlob, StorageService, TransferSums,
+    BlobConditions, BlobTarget, BlockId, BlockSource, ByteRange, NewBlob, StorageService, TransferSums,
 };
 use tavola_protocol::blob;
 
@@ -58,7 +58,7 @@ impl ContainerClient {
                 length += block.len() as u64;
                 let id = format!("{attempt}-{:05}", ids.len());
                 let id = BlockId::from_bytes(id.as_bytes()).ok_or(Error::Limit("a block has no id"))?;
-                ids.push((BlockPlace::Uncommitted, id.clone()));
+                ids.push((BlockSource::Uncommitted, id.clone()));
                 if ids.len() > BLOCKS_MAX {
                     return Err(Error::Limit("a blob by stream has at most 50,000 blocks of 4 MiB"));
                 }

@@ -11,13 +11,13 @@ pub(crate) fn read_metadata(headers: &HeaderMap, names: &[String]) -> Result<Met
     let mut pairs = Vec::new();
     for (header, value) in headers {
         let Some(name) = header.as_str().strip_prefix(METADATA_PREFIX) else { continue };
-        let spelled = names
+        let cased = names
             .iter()
             .rev()
-            .filter_map(|spelled| spelled.get(METADATA_PREFIX.len()..))
-            .find(|spelled| spelled.eq_ignore_ascii_case(name));
+            .filter_map(|cased| cased.get(METADATA_PREFIX.len()..))
+            .find(|cased| cased.eq_ignore_ascii_case(name));
         let value = value.to_str().map_err(|_| ErrorCode::InvalidMetadata)?;
-        pairs.push((spelled.unwrap_or(name).to_owned(), value.trim().to_owned()));
+        pairs.push((cased.unwrap_or(name).to_owned(), value.trim().to_owned()));
     }
     Metadata::parse(pairs)
 }

@@ -404,8 +404,8 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_did_nothing_are_gone() {
-        let console = command().try_get_matches_from(["tavola", "serve", "--console-port", "1"]);
-        assert!(console.is_err());
+    fn a_flag_that_there_is_not_is_refused() {
+        let flag = command().try_get_matches_from(["tavola", "serve", "--cache-mb", "1"]);
+        assert!(flag.is_err());
     }
 }

@@ -21,10 +21,10 @@ struct Server {
 }
 
 impl Server {
-    fn start(place: &[String], further: &[&str]) -> Self {
+    fn start(cluster: &[String], further: &[&str]) -> Self {
         let health_port = free_port().unwrap();
         let mut arguments = vec!["--engine".to_owned(), "cql".to_owned()];
-        arguments.extend(place.iter().cloned());
+        arguments.extend(cluster.iter().cloned());
         arguments.extend(["--health-port".to_owned(), health_port.to_string()]);
         arguments.extend(further.iter().map(|text| (*text).to_owned()));
         let binary = Some(env!("CARGO_BIN_EXE_tavola").into());
@@ -59,18 +59,18 @@ fn keyspace(name: &str) -> [String; 4] {
     let nodes = std::env::var("TAVOLA_CQL_NODES").expect("TAVOLA_CQL_NODES names the cluster");
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let keyspace = format!("{name}_{}", since.as_millis());
-    let place = ["--cql-nodes", &nodes, "--cql-keyspace", &keyspace].map(str::to_owned);
+    let cluster = ["--cql-nodes", &nodes, "--cql-keyspace", &keyspace].map(str::to_owned);
     let copies = format!("datacenter1={}", nodes.split(',').count());
     let mut init = Command::new(env!("CARGO_BIN_EXE_tavola"));
-    init.args(["cluster", "init", "--lease-ms", "50", "--copies", &copies]).args(&place);
+    init.args(["cluster", "init", "--lease-ms", "50", "--copies", &copies]).args(&cluster);
     let output = init.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    place
+    cluster
 }
 
 /// Two servers that know each other, and a table.
-fn pair(place: &[String], further: &[&str]) -> (Server, Server) {
-    let (first, second) = (Server::start(place, further), Server::start(place, further));
+fn pair(cluster: &[String], further: &[&str]) -> (Server, Server) {
+    let (first, second) = (Server::start(cluster, further), Server::start(cluster, further));
     first.wait_for_members(2);
     second.wait_for_members(2);
     create_table(&first);
@@ -283,11 +283,11 @@ fn messages_go_through_the_owner_of_their_queue(first: &Server, second: &Server)
 
 #[test]
 fn an_owner_that_goes_is_done_without() {
-    let place = keyspace("gone");
-    let (first, second) = pair(&place, &[]);
+    let cluster = keyspace("gone");
+    let (first, second) = pair(&cluster, &[]);
     an_owner_that_stops_hands_over_without_an_error(&first, &second);
     first.wait_for_members(1);
-    let third = Server::start(&place, &[]);
+    let third = Server::start(&cluster, &[]);
     first.wait_for_members(2);
     an_owner_that_is_killed_is_missed_by_nobody(&first, third);
 }
@@ -345,7 +345,7 @@ fn a_partition_that_is_written_through_both_has_one_writer(first: &Server, secon
             });
         }
     });
-    let since = |after: [u64; 4], before: [u64; 4]| [0, 1, 2, 3].map(|place| after[place] - before[place]);
+    let since = |after: [u64; 4], before: [u64; 4]| [0, 1, 2, 3].map(|index| after[index] - before[index]);
     assert_eq!(since(counted(first), before[0]), [100, 0, 0, 0], "{NAMES:?}");
     assert_eq!(since(counted(second), before[1]), [0, 200, 0, 0], "{NAMES:?}");
 }

@@ -6,7 +6,7 @@ mod common;
 
 use std::fmt::Write as _;
 
-use common::{cluster_place, succeed, tavola};
+use common::{cluster_arguments, succeed, tavola};
 use http::Method;
 use tavola_testkit::{Connection, Request, Response, ServerOptions, TestServer};
 
@@ -36,11 +36,11 @@ fn merge(connection: &mut Connection, endpoint: &str, entities: usize) -> Respon
 
 #[test]
 fn a_small_change_of_more_than_a_write_takes_is_told_as_too_large_and_changes_nothing() {
-    let place = cluster_place("large");
+    let cluster = cluster_arguments("large");
     let mut init = tavola(["cluster", "init", "--copies", "datacenter1=1", "--lease-ms", "50"]);
-    init.args(&place);
+    init.args(&cluster);
     succeed(init);
-    let arguments = ["--engine", "cql"].map(str::to_owned).into_iter().chain(place).collect();
+    let arguments = ["--engine", "cql"].map(str::to_owned).into_iter().chain(cluster).collect();
     let binary = Some(env!("CARGO_BIN_EXE_tavola").into());
     let server =
         TestServer::start_with(&ServerOptions { binary, arguments, ..ServerOptions::default() }).unwrap();

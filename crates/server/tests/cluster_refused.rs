@@ -5,18 +5,18 @@
 
 mod common;
 
-use common::{certificate, cluster_place, fail, succeed, tavola};
+use common::{certificate, cluster_arguments, fail, succeed, tavola};
 
 #[test]
 fn settings_with_which_acknowledged_writes_are_lost_are_refused_with_the_reason() {
-    let place = cluster_place("refused");
+    let cluster = cluster_arguments("refused");
     let mut init = tavola(["cluster", "init", "--copies", "datacenter1=1"]);
-    init.args(&place);
+    init.args(&cluster);
     succeed(init);
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
     let mut check = tavola(["cluster", "check"]);
-    check.args(&place);
+    check.args(&cluster);
     let mut serve = tavola([
         "serve",
         "--engine",
@@ -30,7 +30,7 @@ fn settings_with_which_acknowledged_writes_are_lost_are_refused_with_the_reason(
         "--data",
         data,
     ]);
-    serve.args(&place);
+    serve.args(&cluster);
     for command in [check, serve] {
         let said = fail(command);
         for reason in
@@ -44,7 +44,7 @@ fn settings_with_which_acknowledged_writes_are_lost_are_refused_with_the_reason(
 #[test]
 fn a_certificate_for_another_address_is_refused() {
     let mut check = tavola(["cluster", "check", "--cql-ca", &certificate("node", "cert.pem")]);
-    check.args(cluster_place("refused"));
+    check.args(cluster_arguments("refused"));
     let said = fail(check);
     assert!(said.contains("certificate"), "{said}");
     assert!(said.contains("10.0.0.1"), "{said}");

@@ -7,13 +7,13 @@ mod common;
 
 use std::process::Command;
 
-use common::{certificate, cluster_place, fail, succeed, tavola};
+use common::{certificate, cluster_arguments, fail, succeed, tavola};
 use tavola_testkit::{Connection, Request, ServerOptions, TestServer};
 
 /// `tavola cluster check` with these files: of the authority, and of the one to be.
-fn check(place: &[String], authority: &str, identity: Option<&str>) -> Command {
+fn check(cluster: &[String], authority: &str, identity: Option<&str>) -> Command {
     let mut command = tavola(["cluster", "check"]);
-    command.args(place).args(files(authority, identity));
+    command.args(cluster).args(files(authority, identity));
     command
 }
 
@@ -28,13 +28,13 @@ fn files(authority: &str, identity: Option<&str>) -> Vec<String> {
 
 #[test]
 fn a_server_serves_over_encrypted_connections() {
-    let place = cluster_place("tls");
+    let cluster = cluster_arguments("tls");
     let files = files("node", Some("client"));
     let mut init = tavola(["cluster", "init", "--copies", "datacenter1=1", "--lease-ms", "50"]);
-    init.args(&place).args(&files);
+    init.args(&cluster).args(&files);
     succeed(init);
-    assert!(succeed(check(&place, "node", Some("client"))).contains("can be served"));
-    let arguments = ["--engine", "cql"].map(str::to_owned).into_iter().chain(place).chain(files).collect();
+    assert!(succeed(check(&cluster, "node", Some("client"))).contains("can be served"));
+    let arguments = ["--engine", "cql"].map(str::to_owned).into_iter().chain(cluster).chain(files).collect();
     let options = ServerOptions {
         binary: Some(env!("CARGO_BIN_EXE_tavola").into()),
         arguments,
@@ -51,14 +51,14 @@ fn a_server_serves_over_encrypted_connections() {
 
 #[test]
 fn a_node_of_another_authority_is_refused() {
-    let said = fail(check(&cluster_place("tls"), "stranger", Some("client")));
+    let said = fail(check(&cluster_arguments("tls"), "stranger", Some("client")));
     assert!(said.contains("invalid peer certificate"), "{said}");
 }
 
 #[test]
 fn a_node_that_asks_for_a_certificate_refuses_whoever_has_none_or_a_strange_one() {
     for identity in [None, Some("stranger")] {
-        let said = fail(check(&cluster_place("tls"), "node", identity));
+        let said = fail(check(&cluster_arguments("tls"), "node", identity));
         assert!(said.contains("cannot use the cluster"), "{said}");
     }
 }

@@ -11,7 +11,7 @@ use common::{contents, fill, run_killed, succeed, tavola, text};
 
 /// A fresh keyspace, as arguments.
 struct Cluster {
-    place: [String; 6],
+    cluster: [String; 6],
 }
 
 impl Cluster {
@@ -24,13 +24,13 @@ impl Cluster {
         let mut init = tavola(init);
         init.args(["--copies", &copies, "--lease-ms", "50"]);
         succeed(init);
-        let place = ["--engine", "cql", "--cql-nodes", &nodes, "--cql-keyspace", &keyspace];
-        Self { place: place.map(str::to_owned) }
+        let cluster = ["--engine", "cql", "--cql-nodes", &nodes, "--cql-keyspace", &keyspace];
+        Self { cluster: cluster.map(str::to_owned) }
     }
 
     fn command(&self, arguments: [&str; 3]) -> Command {
         let mut command = tavola(arguments);
-        command.args(&self.place);
+        command.args(&self.cluster);
         command
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn of_container(container: &str, further: &str) -> String {
 
 /// A blob of the container, mostly one that is there.
 pub(super) fn some_blob(rng: &mut Rng) -> &'static str {
-    *pick(rng, &BLOBS)
+    BLOBS[rng.usize(..BLOBS.len())]
 }
 
 /// A condition, which may or may not be met.
@@ -181,7 +181,10 @@ fn tags_and_tier(rng: &mut Rng, container: &str) -> Call {
             "<Tags><TagSet><Tag><Key>kind</Key><Value>letter</Value></Tag></TagSet></Tags>",
         ),
         2 | 3 => Call::new("Get Blob Tags", "", Method::GET, tags),
-        4 => tier("", *pick(rng, &["Hot", "Cool"])),
+        4 => {
+            let chosen = *pick(rng, &["Hot", "Cool"]);
+            tier("", chosen)
+        }
         _ => tier("tier that is none", "Lukewarm"),
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Chunk {
     pub(super) sums: Vec<u8>,
 }
 
-/// Where a chunk is: its partition, and its place in that.
+/// Where a chunk is: its partition, and its key in that.
 pub(super) fn place_of(number: u64) -> (i32, i16) {
     let segment = i32::try_from(number / SEGMENT_CHUNKS).expect("contents are smaller than that");
     (segment, i16::try_from(number % SEGMENT_CHUNKS).expect("a small number"))
@@ -50,9 +50,9 @@ pub(super) async fn gather(
     pieces: &mut Pieces<'_>,
 ) -> Result<Option<Chunk>, ContentError> {
     let (mut body, mut sums) = (BytesMut::new(), Vec::new());
-    for place in 0..CHUNK_PIECES {
+    for key in 0..CHUNK_PIECES {
         let Some(piece) = pieces.next().await? else { break };
-        sums.extend_from_slice(&sum_of(space, id, number * CHUNK_PIECES + place, &piece).to_le_bytes());
+        sums.extend_from_slice(&sum_of(space, id, number * CHUNK_PIECES + key, &piece).to_le_bytes());
         body.extend_from_slice(&piece);
         if piece.len() < PIECE_BYTES_MAX {
             break;
@@ -77,10 +77,10 @@ pub(super) fn check(
         return Err("the sums of a chunk are damaged");
     }
     let mut pieces = Vec::with_capacity(count);
-    for (place, sum) in (0..).zip(chunk.sums.chunks_exact(8)) {
-        let start = place * PIECE_BYTES_MAX;
+    for (key, sum) in (0..).zip(chunk.sums.chunks_exact(8)) {
+        let start = key * PIECE_BYTES_MAX;
         let piece = chunk.body.slice(start..(start + PIECE_BYTES_MAX).min(chunk.body.len()));
-        let number = chunk.number * CHUNK_PIECES + place as u64;
+        let number = chunk.number * CHUNK_PIECES + key as u64;
         if sum_of(space, id, number, &piece).to_le_bytes() != *sum {
             return Err("a piece is damaged");
         }
@@ -98,8 +98,8 @@ mod tests {
 
     fn chunk(number: u64, body: &[u8]) -> Chunk {
         let mut sums = Vec::new();
-        for (place, piece) in (0..).zip(body.chunks(PIECE_BYTES_MAX)) {
-            sums.extend_from_slice(&sum_of(SPACE, ID, number * CHUNK_PIECES + place, piece).to_le_bytes());
+        for (key, piece) in (0..).zip(body.chunks(PIECE_BYTES_MAX)) {
+            sums.extend_from_slice(&sum_of(SPACE, ID, number * CHUNK_PIECES + key, piece).to_le_bytes());
         }
         Chunk { number, body: Bytes::copy_from_slice(body), sums }
     }

@@ -9,7 +9,7 @@
 //!   shown to visitors once it is older than any put may be.
 //! - A content is there from the moment that its entry has a length, which is written last. A drop takes the length away
 //!   first, then the chunks, then the entry.
-//! - Every piece of 256 KiB has a sum of its own, seeded with the content's name and its place, which travels with it. So a
+//! - Every piece of 256 KiB has a sum of its own, seeded with the content's name and its key, which travels with it. So a
 //!   bad replica, a piece of another content and exchanged pieces are noticed.
 
 mod chunks;
@@ -32,7 +32,7 @@ use tokio::sync::OnceCell;
 use crate::commit::Patience;
 use crate::engine::{Core, CqlEngine};
 use crate::store::Trouble;
-use statements::{Entry, Place, Statements};
+use statements::{ContentKey, Entry, Statements};
 
 /// Contents of blobs on the cluster. [`CqlEngine::contents`] gives it.
 pub struct CqlContents {
@@ -76,10 +76,10 @@ impl Inner {
     }
 
     /// The entry of a content that can be read.
-    async fn entry(&self, place: &Place) -> Result<Option<Entry>, ContentError> {
+    async fn entry(&self, key: &ContentKey) -> Result<Option<Entry>, ContentError> {
         let statements = self.statements().await?;
         let session = &self.core.store.session;
-        let read = self.core.patiently(&mut Patience::new(), || statements.read_entry(session, place)).await;
+        let read = self.core.patiently(&mut Patience::new(), || statements.read_entry(session, key)).await;
         read.map_err(read_failed)
     }
 }
@@ -116,7 +116,7 @@ impl ContentStore for CqlContents {
 
     async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError> {
         for id in contents {
-            put::drop_content(&self.inner, &Place::of(space, *id)).await?;
+            put::drop_content(&self.inner, &ContentKey::of(space, *id)).await?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tavola_engine::{ByteSource, Content, ContentError, ContentId, ContentSize, Owner, Pieces};
 
 use super::chunks::{gather, segments};
-use super::statements::Place;
+use super::statements::ContentKey;
 use super::{Inner, read_failed, write_failed};
 use crate::commit::Patience;
 
@@ -18,12 +18,12 @@ pub(super) async fn put(
     source: &mut dyn ByteSource,
 ) -> Result<Content, ContentError> {
     assert!(owner.partition.len() <= Owner::PARTITION_BYTES_MAX, "the owner's name is not too long");
-    let place = Place::of(owner.space, id);
-    begin(inner, &place, owner, size).await?;
+    let key = ContentKey::of(owner.space, id);
+    begin(inner, &key, owner, size).await?;
     // From here on there may be something to remove.
     let cleanup =
-        Cleanup { inner: inner.clone(), place, segments: segments(size.bytes_max()), is_wanted: true };
-    let written = write(inner, &place, size, source).await;
+        Cleanup { inner: inner.clone(), key, segments: segments(size.bytes_max()), is_wanted: true };
+    let written = write(inner, &key, size, source).await;
     let length = match written {
         Ok(length) => length,
         Err(error) => {
@@ -32,7 +32,7 @@ pub(super) async fn put(
         }
     };
     let (statements, session) = (inner.statements().await?, &inner.core.store.session);
-    let finish = || statements.finish(session, &place, length, segments(length));
+    let finish = || statements.finish(session, &key, length, segments(length));
     let finished = inner.core.patiently(&mut Patience::new(), finish).await;
     // It may be there now, and somebody may be told so.
     cleanup.forget();
@@ -40,10 +40,15 @@ pub(super) async fn put(
     Ok(Content { id, length })
 }
 
-async fn begin(inner: &Inner, place: &Place, owner: &Owner, size: ContentSize) -> Result<(), ContentError> {
+async fn begin(
+    inner: &Inner,
+    key: &ContentKey,
+    owner: &Owner,
+    size: ContentSize,
+) -> Result<(), ContentError> {
     let (statements, session) = (inner.statements().await?, &inner.core.store.session);
     let patience = &mut Patience::new();
-    let day = (place.space, place.day());
+    let day = (key.space, key.day());
     if !lock(&inner.listed_days).contains(&day) {
         let list = || statements.list_day(session, day.0, day.1);
         inner.core.patiently(patience, list).await.map_err(read_failed)?;
@@ -55,7 +60,7 @@ async fn begin(inner: &Inner, place: &Place, owner: &Owner, size: ContentSize) -
         listed.insert(day);
     }
     let segments = segments(size.bytes_max());
-    let begin = || statements.begin(session, place, &owner.partition, segments);
+    let begin = || statements.begin(session, key, &owner.partition, segments);
     inner.core.patiently(patience, begin).await.map_err(read_failed)
 }
 
@@ -64,17 +69,17 @@ const LISTED_DAYS_MAX: usize = 100_000;
 
 async fn write(
     inner: &Inner,
-    place: &Place,
+    key: &ContentKey,
     size: ContentSize,
     source: &mut dyn ByteSource,
 ) -> Result<u64, ContentError> {
     let (statements, session) = (inner.statements().await?, &inner.core.store.session);
     let mut pieces = Pieces::new(source, size);
-    let mut next = gather(place.space, place.id, 0, &mut pieces).await?;
+    let mut next = gather(key.space, key.id, 0, &mut pieces).await?;
     while let Some(chunk) = next {
         let mut patience = Patience::new();
-        let writing = inner.core.patiently(&mut patience, || statements.write_chunk(session, place, &chunk));
-        let gathering = gather(place.space, place.id, chunk.number + 1, &mut pieces);
+        let writing = inner.core.patiently(&mut patience, || statements.write_chunk(session, key, &chunk));
+        let gathering = gather(key.space, key.id, chunk.number + 1, &mut pieces);
         let (written, gathered) = tokio::join!(writing, gathering);
         written.map_err(read_failed)?;
         next = gathered?;
@@ -83,22 +88,22 @@ async fn write(
 }
 
 /// Drops a content: first nobody can read it, then its chunks go, then its entry.
-pub(super) async fn drop_content(inner: &Inner, place: &Place) -> Result<(), ContentError> {
-    let Some(entry) = inner.entry(place).await? else { return Ok(()) };
+pub(super) async fn drop_content(inner: &Inner, key: &ContentKey) -> Result<(), ContentError> {
+    let Some(entry) = inner.entry(key).await? else { return Ok(()) };
     let (statements, session) = (inner.statements().await?, &inner.core.store.session);
-    let unfinish = || statements.unfinish(session, place);
+    let unfinish = || statements.unfinish(session, key);
     inner.core.patiently(&mut Patience::new(), unfinish).await.map_err(write_failed)?;
-    remove(inner, place, entry.segments).await
+    remove(inner, key, entry.segments).await
 }
 
 /// Removes the chunks and the entry of a content that nobody can read.
-async fn remove(inner: &Inner, place: &Place, segments: i32) -> Result<(), ContentError> {
+async fn remove(inner: &Inner, key: &ContentKey, segments: i32) -> Result<(), ContentError> {
     let (statements, session) = (inner.statements().await?, &inner.core.store.session);
     for segment in 0..segments {
-        let delete = || statements.delete_segment(session, place, segment);
+        let delete = || statements.delete_segment(session, key, segment);
         inner.core.patiently(&mut Patience::new(), delete).await.map_err(write_failed)?;
     }
-    let forget = || statements.forget(session, place);
+    let forget = || statements.forget(session, key);
     inner.core.patiently(&mut Patience::new(), forget).await.map_err(write_failed)
 }
 
@@ -106,7 +111,7 @@ async fn remove(inner: &Inner, place: &Place, segments: i32) -> Result<(), Conte
 /// entry is shown to visitors when it is old enough.
 struct Cleanup {
     inner: Arc<Inner>,
-    place: Place,
+    key: ContentKey,
     segments: i32,
     is_wanted: bool,
 }
@@ -114,9 +119,9 @@ struct Cleanup {
 impl Cleanup {
     async fn run(mut self) {
         self.is_wanted = false;
-        if let Err(error) = remove(&self.inner, &self.place, self.segments).await {
+        if let Err(error) = remove(&self.inner, &self.key, self.segments).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(content = %self.place.id, error, "what a put left is not removed yet");
+            tracing::warn!(content = %self.key.id, error, "what a put left is not removed yet");
         }
     }
 
@@ -130,8 +135,8 @@ impl Drop for Cleanup {
         if !self.is_wanted {
             return;
         }
-        let (inner, place, segments) = (self.inner.clone(), self.place, self.segments);
-        let cleanup = Self { inner, place, segments, is_wanted: false };
+        let (inner, key, segments) = (self.inner.clone(), self.key, self.segments);
+        let cleanup = Self { inner, key, segments, is_wanted: false };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(cleanup.run());
         }

@@ -10,7 +10,7 @@ use tavola_engine::{ByteSource, Content, ContentError, PIECE_BYTES_MAX, SourceEr
 use tokio::task::JoinHandle;
 
 use super::chunks::{CHUNK_BYTES, check};
-use super::statements::Place;
+use super::statements::ContentKey;
 use super::{Inner, read_failed};
 use crate::commit::Patience;
 
@@ -25,13 +25,13 @@ pub(super) async fn read(
 ) -> Result<Box<dyn ByteSource>, ContentError> {
     assert!(range.start <= range.end && range.end <= content.length, "the range is within the content");
     let id = content.id;
-    let place = Place::of(space, id);
-    let entry = inner.entry(&place).await?;
+    let key = ContentKey::of(space, id);
+    let entry = inner.entry(&key).await?;
     let length = entry.and_then(|entry| entry.length).ok_or(ContentError::Missing { space, id })?;
     if length != content.length {
         return Err(ContentError::Damaged { space, id, what: "it has another length" });
     }
-    let reading = Reading { inner: inner.clone(), place, length };
+    let reading = Reading { inner: inner.clone(), key, length };
     let (next, end) = (range.start / CHUNK_BYTES, range.end.div_ceil(CHUNK_BYTES));
     let mut source = ChunkSource { reading, next, end, range, ready: VecDeque::new(), ahead: None };
     if source.range.is_empty() {
@@ -46,20 +46,20 @@ pub(super) async fn read(
 #[derive(Clone)]
 struct Reading {
     inner: Arc<Inner>,
-    place: Place,
+    key: ContentKey,
     length: u64,
 }
 
 impl Reading {
     async fn chunk(&self, number: u64) -> Result<Vec<Bytes>, ContentError> {
-        let Place { space, id } = self.place;
+        let ContentKey { space, id } = self.key;
         let (statements, session) = (self.inner.statements().await?, &self.inner.core.store.session);
-        let read = || statements.read_chunk(session, &self.place, number);
+        let read = || statements.read_chunk(session, &self.key, number);
         let chunk = self.inner.core.patiently(&mut Patience::new(), read).await.map_err(read_failed)?;
         let Some(chunk) = chunk else {
             // It was dropped meanwhile, or it was lost.
             let what = "a chunk is missing";
-            return Err(match self.inner.entry(&self.place).await? {
+            return Err(match self.inner.entry(&self.key).await? {
                 Some(entry) if entry.length.is_some() => ContentError::Damaged { space, id, what },
                 _ => ContentError::Missing { space, id },
             });

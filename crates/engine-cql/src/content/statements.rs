@@ -20,12 +20,12 @@ const DAY_TICKS: u64 = 24 * 3600 * 10_000_000;
 
 /// Where the entry of a content is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ContentKey {
     pub(super) space: SpaceId,
     pub(super) id: ContentId,
 }
 
-impl Place {
+impl ContentKey {
     pub(super) fn of(space: SpaceId, id: ContentId) -> Self {
         Self { space, id }
     }
@@ -150,11 +150,11 @@ impl Statements {
     pub(super) async fn begin(
         &self,
         session: &Session,
-        place: &Place,
+        key: &ContentKey,
         owner: &[u8],
         segments: i32,
     ) -> Result<(), Trouble> {
-        let values = (owner, segments, &place.space.0, place.day(), place.shard(), &place.id.0);
+        let values = (owner, segments, &key.space.0, key.day(), key.shard(), &key.id.0);
         execute(session, &self.begin, values).await.map(|_| ())
     }
 
@@ -162,33 +162,32 @@ impl Statements {
     pub(super) async fn finish(
         &self,
         session: &Session,
-        place: &Place,
+        key: &ContentKey,
         length: u64,
         segments: i32,
     ) -> Result<(), Trouble> {
-        let values =
-            (length.cast_signed(), segments, &place.space.0, place.day(), place.shard(), &place.id.0);
+        let values = (length.cast_signed(), segments, &key.space.0, key.day(), key.shard(), &key.id.0);
         execute(session, &self.finish, values).await.map(|_| ())
     }
 
     /// Lets a content be read no more.
-    pub(super) async fn unfinish(&self, session: &Session, place: &Place) -> Result<(), Trouble> {
-        let values = (&place.space.0, place.day(), place.shard(), &place.id.0);
+    pub(super) async fn unfinish(&self, session: &Session, key: &ContentKey) -> Result<(), Trouble> {
+        let values = (&key.space.0, key.day(), key.shard(), &key.id.0);
         execute(session, &self.unfinish, values).await.map(|_| ())
     }
 
     /// Removes the entry of a content that has no chunks.
-    pub(super) async fn forget(&self, session: &Session, place: &Place) -> Result<(), Trouble> {
-        let values = (&place.space.0, place.day(), place.shard(), &place.id.0);
+    pub(super) async fn forget(&self, session: &Session, key: &ContentKey) -> Result<(), Trouble> {
+        let values = (&key.space.0, key.day(), key.shard(), &key.id.0);
         execute(session, &self.forget, values).await.map(|_| ())
     }
 
     pub(super) async fn read_entry(
         &self,
         session: &Session,
-        place: &Place,
+        key: &ContentKey,
     ) -> Result<Option<Entry>, Trouble> {
-        let values = (&place.space.0, place.day(), place.shard(), &place.id.0);
+        let values = (&key.space.0, key.day(), key.shard(), &key.id.0);
         let found = execute(session, &self.read_entry, values).await?;
         Ok(entries(found)?.into_iter().next())
     }
@@ -209,22 +208,22 @@ impl Statements {
     pub(super) async fn write_chunk(
         &self,
         session: &Session,
-        place: &Place,
+        key: &ContentKey,
         chunk: &Chunk,
     ) -> Result<(), Trouble> {
         let (segment, n) = place_of(chunk.number);
-        let values = (&place.space.0, &place.id.0, segment, n, &chunk.body, &chunk.sums);
+        let values = (&key.space.0, &key.id.0, segment, n, &chunk.body, &chunk.sums);
         execute(session, &self.write_chunk, values).await.map(|_| ())
     }
 
     pub(super) async fn read_chunk(
         &self,
         session: &Session,
-        place: &Place,
+        key: &ContentKey,
         number: u64,
     ) -> Result<Option<Chunk>, Trouble> {
         let (segment, n) = place_of(number);
-        let found = execute(session, &self.read_chunk, (&place.space.0, &place.id.0, segment, n)).await?;
+        let found = execute(session, &self.read_chunk, (&key.space.0, &key.id.0, segment, n)).await?;
         let found = found.into_rows_result().map_err(impossible)?;
         let row = found.maybe_first_row::<(Option<Bytes>, Option<Vec<u8>>)>().map_err(impossible)?;
         Ok(row.map(|(body, sums)| Chunk {
@@ -237,10 +236,10 @@ impl Statements {
     pub(super) async fn delete_segment(
         &self,
         session: &Session,
-        place: &Place,
+        key: &ContentKey,
         segment: i32,
     ) -> Result<(), Trouble> {
-        execute(session, &self.delete_segment, (&place.space.0, &place.id.0, segment)).await.map(|_| ())
+        execute(session, &self.delete_segment, (&key.space.0, &key.id.0, segment)).await.map(|_| ())
     }
 }
 

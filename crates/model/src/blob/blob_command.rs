@@ -2,7 +2,7 @@
 
 use crate::{
     AccessTier, AppendConditions, BlobConditions, BlobHeaders, BlobMoment, BlobPath, BlobTags, BlobTarget,
-    BlobType, BlockId, BlockPlace, ByteRange, CopyId, CopySource, LeaseAction, LeaseId, Md5, Metadata,
+    BlobType, BlockId, BlockSource, ByteRange, CopyId, CopySource, LeaseAction, LeaseId, Md5, Metadata,
     RehydratePriority, SequenceConditions, SourceConditions, TransferSums,
 };
 
@@ -292,7 +292,7 @@ pub struct PutBlockList {
     /// Of which blob.
     pub blob: BlobPath,
     /// The blocks, in order.
-    pub blocks: Vec<(BlockPlace, BlockId)>,
+    pub blocks: Vec<(BlockSource, BlockId)>,
     /// What the list itself must add up to; the answer tells what it does add up to.
     pub sums: TransferSums,
     /// The list as it was sent, for its sums.

@@ -157,7 +157,7 @@ impl BlockId {
 /// Where Put Block List finds a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the service's own words")]
-pub enum BlockPlace {
+pub enum BlockSource {
     Committed,
     Uncommitted,
     Latest,

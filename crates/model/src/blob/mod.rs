@@ -29,7 +29,7 @@ pub use container_command::{
     SetContainerAcl, SetContainerMetadata,
 };
 pub use content::{
-    AccessTier, BlobHeaders, BlobType, BlockId, BlockPlace, ByteRange, Crc64, Md5, RehydratePriority,
+    AccessTier, BlobHeaders, BlobType, BlockId, BlockSource, ByteRange, Crc64, Md5, RehydratePriority,
     TierShown, TransferSums,
 };
 pub use copy::{CopyId, CopyShown, CopySource, CopyStatus};

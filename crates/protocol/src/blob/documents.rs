@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tavola_model::{
-    BLOCKS_MAX, BlobTags, BlockId, BlockPlace, DateTime, ErrorCode, IssueDelegationKey, ServiceError,
+    BLOCKS_MAX, BlobTags, BlockId, BlockSource, DateTime, ErrorCode, IssueDelegationKey, ServiceError,
     TAGS_MAX,
 };
 
@@ -11,7 +11,7 @@ use crate::version::ApiVersion;
 use crate::xml;
 
 /// Reads the body of Put Block List.
-pub(super) fn parse_block_list(body: &[u8]) -> Result<Vec<(BlockPlace, BlockId)>, ServiceError> {
+pub(super) fn parse_block_list(body: &[u8]) -> Result<Vec<(BlockSource, BlockId)>, ServiceError> {
     // One more than there can be, and the root, so that too many are told from a malformed document.
     let root = xml::parse_long(body, "BlockList", BLOCKS_MAX + 2)?;
     if root.children.len() > BLOCKS_MAX {
@@ -19,9 +19,9 @@ pub(super) fn parse_block_list(body: &[u8]) -> Result<Vec<(BlockPlace, BlockId)>
     }
     let block = |element: &xml::Element| {
         let place = match element.name.as_str() {
-            "Committed" => BlockPlace::Committed,
-            "Uncommitted" => BlockPlace::Uncommitted,
-            "Latest" => BlockPlace::Latest,
+            "Committed" => BlockSource::Committed,
+            "Uncommitted" => BlockSource::Uncommitted,
+            "Latest" => BlockSource::Latest,
             _ => return Err(xml::invalid()),
         };
         let id = read_block_id(element.text.trim()).ok_or(ErrorCode::InvalidBlockList)?;
@@ -84,8 +84,8 @@ mod tests {
     fn a_list_has_up_to_50_000_blocks_from_three_places() {
         let body = b"<BlockList><Committed>MQ==</Committed><Uncommitted>Mg==</Uncommitted></BlockList>";
         let blocks = parse_block_list(body).unwrap();
-        assert_eq!(blocks[0].0, BlockPlace::Committed);
-        assert_eq!((blocks[1].0, blocks[1].1.as_bytes()), (BlockPlace::Uncommitted, &b"2"[..]));
+        assert_eq!(blocks[0].0, BlockSource::Committed);
+        assert_eq!((blocks[1].0, blocks[1].1.as_bytes()), (BlockSource::Uncommitted, &b"2"[..]));
         assert_eq!(list(0), Ok(0));
         assert_eq!(list(BLOCKS_MAX), Ok(BLOCKS_MAX));
         assert_eq!(list(BLOCKS_MAX + 1), Err(ErrorCode::BlockListTooLong));

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use http::Method;
 use percent_encoding::utf8_percent_encode;
 use tavola_model::{
-    AppendConditions, BlobConditions, BlobPath, BlockId, BlockPlace, LeaseId, NewBlob, NewKind, ServiceError,
-    TransferSums,
+    AppendConditions, BlobConditions, BlobPath, BlockId, BlockSource, LeaseId, NewBlob, NewKind,
+    ServiceError, TransferSums,
 };
 
 use super::conditions_out::{with_append_conditions, with_blob_conditions, with_sums};
@@ -76,16 +76,16 @@ pub fn put_block(
 /// Put Block List.
 pub fn put_block_list(
     path: &BlobPath,
-    blocks: &[(BlockPlace, BlockId)],
+    blocks: &[(BlockSource, BlockId)],
     new: &NewBlob,
     conditions: &BlobConditions,
 ) -> Result<Request, ServiceError> {
     let mut body = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>");
     for (place, id) in blocks {
         let name = match place {
-            BlockPlace::Committed => "Committed",
-            BlockPlace::Uncommitted => "Uncommitted",
-            BlockPlace::Latest => "Latest",
+            BlockSource::Committed => "Committed",
+            BlockSource::Uncommitted => "Uncommitted",
+            BlockSource::Latest => "Latest",
         };
         body.push_str(&format!("<{name}>{}</{name}>", write_block_id(id)));
     }

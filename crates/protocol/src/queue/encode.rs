@@ -4,7 +4,7 @@ use http::{HeaderValue, StatusCode};
 use tavola_model::{DateTime, ErrorCode, QueueOutcome, QueueWas, ServiceError};
 
 use super::options::write_pop_receipt;
-use super::write::{self, CountPlace};
+use super::write::{self, CountPosition};
 use crate::answer::{CHALLENGE, Sender, full_message};
 use crate::metadata::metadata_headers;
 use crate::reply::Reply;
@@ -48,7 +48,7 @@ pub(crate) fn encode_outcome(reply: &Reply, outcome: &QueueOutcome) -> Response 
         }
         QueueOutcome::MessagesGot(got) => {
             let is_new = reply.version.is_at_least(PUT_BODY_VERSION);
-            let place = if is_new { CountPlace::BeforeText } else { CountPlace::BeforeReceipt };
+            let place = if is_new { CountPosition::BeforeText } else { CountPosition::BeforeReceipt };
             fetched(write::messages_got(got, place))
         }
         QueueOutcome::MessagesPeeked(peeked) => fetched(write::messages_peeked(peeked)),

@@ -15,21 +15,21 @@ pub fn message_put(message: &Message, hold: &MessageHold) -> String {
 
 /// Where Get Messages puts the dequeue count: it moved with version 2016-05-31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountPlace {
+pub enum CountPosition {
     BeforeReceipt,
     BeforeText,
 }
 
 /// The body that answers Get Messages.
-pub fn messages_got(got: &[(Message, MessageHold)], count_place: CountPlace) -> String {
+pub fn messages_got(got: &[(Message, MessageHold)], count_position: CountPosition) -> String {
     messages(got, |(message, hold), out| {
         push_times(message, out);
-        match count_place {
-            CountPlace::BeforeReceipt => {
+        match count_position {
+            CountPosition::BeforeReceipt => {
                 push_count(message, out);
                 push_hold(hold, out);
             }
-            CountPlace::BeforeText => {
+            CountPosition::BeforeText => {
                 push_hold(hold, out);
                 push_count(message, out);
             }

@@ -7,11 +7,11 @@ use tavola_model::{
     AccessTier, AppendConditions, BlobCommand, BlobConditions, BlobCopied, BlobCursor, BlobEntry, BlobEtag,
     BlobGot, BlobHeaders, BlobKind, BlobMoment, BlobName, BlobOutcome, BlobPage, BlobPath, BlobProperties,
     BlobTags, BlobTarget, BlobType, BlobWritten, BlockAppended, BlockId, BlockList, BlockListType,
-    BlockPlace, BlockWritten, ByteRange, Changed, Command, ContainerConditions, ContainerName, ContainerPage,
-    ContainerProperties, CopyStatus, DateTime, DeleteSnapshots, ErrorCode, EtagMatch, GotRange, Guid,
-    LeaseAction, LeaseDone, LeaseDuration, LeaseId, LeaseShown, LeaseState, ListInclude, ListedBlob,
-    ListedBlock, Metadata, NewBlob, NewKind, Outcome, PublicAccess, RangeSum, StorageService, TagComparison,
-    TagFilter, TransferSums, VersionConditions,
+    BlockSource, BlockWritten, ByteRange, Changed, Command, ContainerConditions, ContainerName,
+    ContainerPage, ContainerProperties, CopyStatus, DateTime, DeleteSnapshots, ErrorCode, EtagMatch,
+    GotRange, Guid, LeaseAction, LeaseDone, LeaseDuration, LeaseId, LeaseShown, LeaseState, ListInclude,
+    ListedBlob, ListedBlock, Metadata, NewBlob, NewKind, Outcome, PublicAccess, RangeSum, StorageService,
+    TagComparison, TagFilter, TransferSums, VersionConditions,
 };
 use tavola_protocol::Request;
 use tavola_protocol::blob::{self, BlobQuery, ContainerQuery, FoundEntry};
@@ -175,7 +175,7 @@ proptest! {
         let BlobCommand::PutBlock(put) = command(&request) else { panic!("no block") };
         prop_assert_eq!((&put.blob, &put.id, put.lease), (&blob, &id, conditions.lease));
 
-        let blocks = vec![(BlockPlace::Latest, id.clone()), (BlockPlace::Committed, id)];
+        let blocks = vec![(BlockSource::Latest, id.clone()), (BlockSource::Committed, id)];
         let request = blob::put_block_list(&blob, &blocks, &new, &conditions).unwrap();
         let BlobCommand::PutBlockList(put) = command(&request) else { panic!("no list") };
         prop_assert_eq!((&put.blocks, &put.new, &put.conditions), (&blocks, &meant, &conditions));

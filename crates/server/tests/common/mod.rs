@@ -131,7 +131,7 @@ fn on_store<T>(data_dir: &Path, work: impl AsyncFnOnce(Arc<LocalEngine>) -> T) -
 }
 
 /// A keyspace of its own on the cluster of the tests, as arguments.
-pub fn cluster_place(name: &str) -> [String; 4] {
+pub fn cluster_arguments(name: &str) -> [String; 4] {
     let nodes = std::env::var("TAVOLA_CQL_NODES").expect("TAVOLA_CQL_NODES names the cluster");
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let keyspace = format!("{name}_{}", since.as_millis());

@@ -14,7 +14,7 @@ use tavola_model::{
 };
 
 use super::Blobs;
-use super::change::{Place, existing_in, put_record};
+use super::change::{BlobLocation, existing_in, put_record};
 use super::conditions::{Unmet, check_write};
 use super::pieces::{Data, Piece, decode_pieces, encode_pieces};
 use super::put::{ATTEMPTS_MAX, settle};
@@ -50,15 +50,15 @@ impl Blobs {
         append: AppendBlock,
         upload: Option<&mut dyn ByteSource>,
     ) -> Result<BlockAppended, Failure> {
-        let place = self.place(account, &append.blob).await?;
+        let location = self.location(account, &append.blob).await?;
         let AppendBlock { length, sums, append, conditions, .. } = append;
         let append = Append { append, conditions };
-        self.check_append(&place, &append, length.unwrap_or(0)).await?;
+        self.check_append(&location, &append, length.unwrap_or(0)).await?;
         let size = length.map_or(ContentSize::UpTo(APPEND_BLOCK_BYTES_MAX), ContentSize::Exactly);
         let mut empty = BytesSource::default();
         let upload = upload.unwrap_or(&mut empty);
-        let (unnamed, counted) = self.receive(&place, upload, size, &sums, sums.tells_md5).await?;
-        let done = self.append_data(place, append, unnamed).await?;
+        let (unnamed, counted) = self.receive(&location, upload, size, &sums, sums.tells_md5).await?;
+        let done = self.append_data(location, append, unnamed).await?;
         Ok(BlockAppended {
             changed: Changed(done.changed),
             offset: done.offset,
@@ -68,8 +68,13 @@ impl Blobs {
     }
 
     /// Refuses an append before its bytes are taken.
-    pub async fn check_append(&self, place: &Place, append: &Append, length: u64) -> Result<(), Failure> {
-        let record = self.record(place).await?.ok_or(ErrorCode::BlobNotFound)?;
+    pub async fn check_append(
+        &self,
+        location: &BlobLocation,
+        append: &Append,
+        length: u64,
+    ) -> Result<(), Failure> {
+        let record = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?;
         check(&record, append, length, self.clock.now()).map(drop)?;
         Ok(())
     }
@@ -77,23 +82,28 @@ impl Blobs {
     /// Appends bytes to a blob.
     pub async fn append_data(
         self: &Arc<Self>,
-        place: Place,
+        location: BlobLocation,
         append: Append,
         unnamed: Unnamed,
     ) -> Result<Appended, Failure> {
         let blobs = self.clone();
         to_its_end(async move {
-            let done = blobs.append_rows(&place, &append, &unnamed.data()).await;
+            let done = blobs.append_rows(&location, &append, &unnamed.data()).await;
             settle([unnamed], &done);
             done
         })
         .await
     }
 
-    async fn append_rows(&self, place: &Place, append: &Append, data: &Data) -> Result<Appended, Failure> {
+    async fn append_rows(
+        &self,
+        location: &BlobLocation,
+        append: &Append,
+        data: &Data,
+    ) -> Result<Appended, Failure> {
         for _ in 0..ATTEMPTS_MAX {
             // The rows that may be written must be named in advance: the last one and the next.
-            let record = self.record(place).await?.ok_or(ErrorCode::BlobNotFound)?;
+            let record = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?;
             let Body::Pieces { generation, rows, .. } = record.body else {
                 return Err(ErrorCode::InvalidBlobType.into());
             };
@@ -103,7 +113,7 @@ impl Blobs {
             let names: Vec<&[u8]> =
                 if rows == 0 { vec![RECORD_ROW, &next] } else { vec![RECORD_ROW, &next, &last] };
             let decide = |now: DateTime, found: &[Option<StoredRow>]| {
-                let mut record = existing_in(place, &found[0])?;
+                let mut record = existing_in(location, &found[0])?;
                 record.lease = check(&record, append, data.length(), now)?;
                 let Body::Pieces { generation, rows, count, length } = &mut record.body else {
                     return Err(ErrorCode::InvalidBlobType.into());
@@ -117,7 +127,7 @@ impl Blobs {
                     Some(row) => row
                         .as_ref()
                         .and_then(|row| decode_pieces(&row.body))
-                        .ok_or_else(|| damaged(place.space))?,
+                        .ok_or_else(|| damaged(location.space))?,
                 };
                 *length += data.length();
                 let change = match add(in_last, data) {
@@ -141,7 +151,7 @@ impl Blobs {
                 let changes = vec![put_record(0, &record), change];
                 Ok((changes, Some(Appended { changed: now, offset, block_count })))
             };
-            if let Some(appended) = self.transact(place, &names, decide).await? {
+            if let Some(appended) = self.transact(location, &names, decide).await? {
                 return Ok(appended);
             }
         }
@@ -150,8 +160,8 @@ impl Blobs {
 
     /// Lets nothing more be appended.
     pub async fn seal(&self, account: &AccountName, seal: SealBlob) -> Result<Changed, Failure> {
-        let place = self.place(account, &seal.blob).await?;
-        self.change_record(&place, &seal.conditions, |now, record| {
+        let location = self.location(account, &seal.blob).await?;
+        self.change_record(&location, &seal.conditions, |now, record| {
             let length = record.body.length();
             let BlobKind::Append { is_sealed, .. } = &mut record.kind else {
                 return Err(ErrorCode::InvalidBlobType.into());

@@ -2,24 +2,24 @@
 
 use std::collections::HashMap;
 
-use tavola_model::{BlockId, BlockPlace, ErrorCode};
+use tavola_model::{BlockId, BlockSource, ErrorCode};
 
 use super::pieces::{Data, Piece};
 
 /// The pieces that a list of blocks means, in its order. A block id may stand in it more than once.
 pub(crate) fn resolve(
-    list: &[(BlockPlace, BlockId)],
+    list: &[(BlockSource, BlockId)],
     committed: &[Piece],
     staged: &HashMap<BlockId, Data>,
 ) -> Result<Vec<Piece>, ErrorCode> {
     let committed: HashMap<&BlockId, &Data> =
         committed.iter().filter_map(|piece| piece.block.as_ref().map(|block| (block, &piece.data))).collect();
     list.iter()
-        .map(|(place, id)| {
-            let data = match place {
-                BlockPlace::Committed => committed.get(id).copied(),
-                BlockPlace::Uncommitted => staged.get(id),
-                BlockPlace::Latest => staged.get(id).or_else(|| committed.get(id).copied()),
+        .map(|(location, id)| {
+            let data = match location {
+                BlockSource::Committed => committed.get(id).copied(),
+                BlockSource::Uncommitted => staged.get(id),
+                BlockSource::Latest => staged.get(id).or_else(|| committed.get(id).copied()),
             };
             let data = data.ok_or(ErrorCode::InvalidBlockList)?;
             Ok(Piece { block: Some(id.clone()), data: data.clone() })
@@ -40,10 +40,11 @@ mod tests {
         Data::Inline(Bytes::from_static(text.as_bytes()))
     }
 
-    fn check(list: &[(BlockPlace, &str)], expected: &str) {
+    fn check(list: &[(BlockSource, &str)], expected: &str) {
         let committed = ["a", "b"].map(|name| Piece { block: Some(id(name)), data: data("old") });
         let staged = HashMap::from([(id("b"), data("new")), (id("c"), data("new"))]);
-        let list: Vec<(BlockPlace, BlockId)> = list.iter().map(|(place, name)| (*place, id(name))).collect();
+        let list: Vec<(BlockSource, BlockId)> =
+            list.iter().map(|(location, name)| (*location, id(name))).collect();
         let shown = match resolve(&list, &committed, &staged) {
             Ok(pieces) => pieces
                 .iter()
@@ -56,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_block_is_looked_for_where_the_list_says() {
-        use BlockPlace::{Committed, Latest, Uncommitted};
+        use BlockSource::{Committed, Latest, Uncommitted};
         check(&[(Latest, "a"), (Latest, "b"), (Latest, "c")], "old new new ");
         check(&[(Committed, "b"), (Uncommitted, "b"), (Committed, "b")], "old new old ");
         check(&[], "");

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use tavola_engine::{ByteSource, BytesSource, Change, ContentSize};
 use tavola_model::{
     AccountName, BLOCK_BYTES_MAX, BlobConditions, BlobKind, BlobType, BlobWritten, BlockId, BlockList,
-    BlockListType, BlockPlace, BlockWritten, Changed, DateTime, ErrorCode, GetBlockList, LeaseId,
+    BlockListType, BlockSource, BlockWritten, Changed, DateTime, ErrorCode, GetBlockList, LeaseId,
     ListedBlock, PutBlock, PutBlockList, UNCOMMITTED_BLOCKS_MAX,
 };
 
 use super::Blobs;
 use super::block_list::resolve;
-use super::change::{Place, record_in};
+use super::change::{BlobLocation, record_in};
 use super::conditions::{Unmet, check_write};
 use super::pieces::{Data, Piece, encode_pieces};
 use super::put::{ATTEMPTS_MAX, Basis, Overwrites, Replacement, settle};
@@ -41,37 +41,37 @@ impl Blobs {
         put: PutBlock,
         upload: Option<&mut dyn ByteSource>,
     ) -> Result<BlockWritten, Failure> {
-        let place = self.place(account, &put.blob).await?;
-        self.check_block(&place, put.lease).await?;
+        let location = self.location(account, &put.blob).await?;
+        self.check_block(&location, put.lease).await?;
         let size = put.length.map_or(ContentSize::UpTo(BLOCK_BYTES_MAX), ContentSize::Exactly);
         let mut empty = BytesSource::default();
         let upload = upload.unwrap_or(&mut empty);
-        let (unnamed, sums) = self.receive(&place, upload, size, &put.sums, put.sums.tells_md5).await?;
-        self.stage_block(place, put.id, put.lease, unnamed).await?;
+        let (unnamed, sums) = self.receive(&location, upload, size, &put.sums, put.sums.tells_md5).await?;
+        self.stage_block(location, put.id, put.lease, unnamed).await?;
         Ok(sums.told(&put.sums))
     }
 
     /// Refuses a block before its bytes are taken.
-    pub async fn check_block(&self, place: &Place, lease: Option<LeaseId>) -> Result<(), Failure> {
+    pub async fn check_block(&self, location: &BlobLocation, lease: Option<LeaseId>) -> Result<(), Failure> {
         let conditions = BlobConditions { lease, ..BlobConditions::default() };
-        let record = self.check_before(place, &conditions, Unmet::of_write).await?;
+        let record = self.check_before(location, &conditions, Unmet::of_write).await?;
         Ok(must_be_block(record.as_ref())?)
     }
 
     /// Makes bytes an uncommitted block.
     pub async fn stage_block(
         self: &Arc<Self>,
-        place: Place,
+        location: BlobLocation,
         id: BlockId,
         lease: Option<LeaseId>,
         unnamed: Unnamed,
     ) -> Result<(), Failure> {
         let blobs = self.clone();
         to_its_end(async move {
-            let done = blobs.stage_data(&place, &id, lease, unnamed.data()).await;
+            let done = blobs.stage_data(&location, &id, lease, unnamed.data()).await;
             settle([unnamed], &done);
             if let Some(overwritten) = done?.as_ref().and_then(Data::content)
-                && let Err(error) = blobs.drop_contents(place.space, &[overwritten]).await
+                && let Err(error) = blobs.drop_contents(location.space, &[overwritten]).await
             {
                 tracing::debug!(%error, "an overwritten block is left to the walker");
             }
@@ -83,27 +83,27 @@ impl Blobs {
     /// Gives the block of that id that was there before.
     async fn stage_data(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         id: &BlockId,
         lease: Option<LeaseId>,
         data: Data,
     ) -> Result<Option<Data>, Failure> {
         let conditions = BlobConditions { lease, ..BlobConditions::default() };
         for _ in 0..ATTEMPTS_MAX {
-            let generation = match self.stage(place).await? {
+            let generation = match self.stage(location).await? {
                 Some((stage, _)) => stage.generation,
                 None => self.fresh_generation(),
             };
             let staged = staged_row(generation, id);
             let done = self
-                .transact(place, &[RECORD_ROW, STAGE_ROW, &staged], |now, rows| {
-                    let record = record_in(place, &rows[0])?;
+                .transact(location, &[RECORD_ROW, STAGE_ROW, &staged], |now, rows| {
+                    let record = record_in(location, &rows[0])?;
                     must_be_block(record.as_ref())?;
                     check_write(&conditions, record.as_ref(), now, Unmet::of_write)?;
                     let id_length = u8::try_from(id.as_bytes().len()).expect("an id is short");
                     let stage = match &rows[1] {
                         None => Stage { generation, count: 0, id_length, put: now },
-                        Some(row) => Stage::decode(&row.body).ok_or_else(|| damaged(place.space))?,
+                        Some(row) => Stage::decode(&row.body).ok_or_else(|| damaged(location.space))?,
                     };
                     if stage.generation != generation {
                         return Ok((Vec::new(), None));
@@ -114,7 +114,7 @@ impl Blobs {
                     let old = rows[2]
                         .as_ref()
                         .map(|row| decode_data(&row.body))
-                        .map(|data| data.ok_or_else(|| damaged(place.space)));
+                        .map(|data| data.ok_or_else(|| damaged(location.space)));
                     let old = old.transpose()?;
                     let count = stage.count + u64::from(old.is_none());
                     if count > UNCOMMITTED_BLOCKS_MAX {
@@ -141,20 +141,20 @@ impl Blobs {
         put: PutBlockList,
         overwrites: Overwrites,
     ) -> Result<BlobWritten, Failure> {
-        let place = self.place(account, &put.blob).await?;
+        let location = self.location(account, &put.blob).await?;
         let sums = Sums::of(&put.text, put.sums.md5.is_some() || put.sums.tells_md5);
         sums.check(&put.sums)?;
         let blobs = self.clone();
         to_its_end(async move {
             let tags = put.new.tags.clone();
-            blobs.index_tags(&place, &tags).await?;
+            blobs.index_tags(&location, &tags).await?;
             for _ in 0..ATTEMPTS_MAX {
-                let (replacement, further, basis) = blobs.plan_commit(&place, &put, overwrites).await?;
-                let done = blobs.replace_rows(&place, &replacement, &further, Some(&basis)).await?;
+                let (replacement, further, basis) = blobs.plan_commit(&location, &put, overwrites).await?;
+                let done = blobs.replace_rows(&location, &replacement, &further, Some(&basis)).await?;
                 let Some((superseded, replaced)) = done else { continue };
-                blobs.index_tags_again(&place, &tags).await;
+                blobs.index_tags_again(&location, &tags).await;
                 if let Some(superseded) = superseded {
-                    blobs.clean_up(place, superseded, &tags);
+                    blobs.clean_up(location, superseded, &tags);
                 }
                 return Ok(BlobWritten {
                     changed: Changed(replaced.changed),
@@ -171,16 +171,16 @@ impl Blobs {
     /// What a block list makes of a blob as it is now.
     async fn plan_commit(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         put: &PutBlockList,
         overwrites: Overwrites,
     ) -> Result<(Replacement, Vec<(Vec<u8>, Bytes)>, Basis), Failure> {
-        let record = self.check_before(place, &put.conditions, Unmet::of_write).await?;
+        let record = self.check_before(location, &put.conditions, Unmet::of_write).await?;
         must_be_block(record.as_ref())?;
-        let (staged, stage) = self.staged(place).await?;
-        let uses_committed = put.blocks.iter().any(|(block, _)| *block != BlockPlace::Uncommitted);
+        let (staged, stage) = self.staged(location).await?;
+        let uses_committed = put.blocks.iter().any(|(block, _)| *block != BlockSource::Uncommitted);
         let committed = match &record {
-            Some(record) if uses_committed => self.pieces(place, &record.body).await?,
+            Some(record) if uses_committed => self.pieces(location, &record.body).await?,
             _ => Vec::new(),
         };
         let pieces = resolve(&put.blocks, &committed, &staged)?;
@@ -217,22 +217,22 @@ impl Blobs {
         account: &AccountName,
         get: GetBlockList,
     ) -> Result<BlockList, Failure> {
-        let place = self.place(account, &get.target.path).await?;
-        let state = match self.read_state(&place, &get.target, &get.conditions).await {
+        let location = self.location(account, &get.target.path).await?;
+        let state = match self.read_state(&location, &get.target, &get.conditions).await {
             Ok((record, _)) => Some(record),
             Err(Failure::Refused(error)) if error.code == ErrorCode::BlobNotFound => None,
             Err(error) => return Err(error),
         };
         must_be_block(state.as_ref())?;
         let (staged, stage) = match get.target.moment {
-            tavola_model::BlobMoment::Current => self.staged(&place).await?,
+            tavola_model::BlobMoment::Current => self.staged(&location).await?,
             _ => (HashMap::new(), None),
         };
         if state.is_none() && stage.is_none() {
             return Err(ErrorCode::BlobNotFound.into());
         }
         let committed = match &state {
-            Some(record) => self.pieces(&place, &record.body).await?,
+            Some(record) => self.pieces(&location, &record.body).await?,
             None => Vec::new(),
         };
         let committed = committed
@@ -250,24 +250,27 @@ impl Blobs {
     }
 
     /// The uncommitted blocks that count, and the version of the row that says so.
-    async fn staged(&self, place: &Place) -> Result<(HashMap<BlockId, Data>, Option<DateTime>), Failure> {
-        let Some((stage, version)) = self.stage(place).await? else { return Ok((HashMap::new(), None)) };
+    async fn staged(
+        &self,
+        location: &BlobLocation,
+    ) -> Result<(HashMap<BlockId, Data>, Option<DateTime>), Failure> {
+        let Some((stage, version)) = self.stage(location).await? else { return Ok((HashMap::new(), None)) };
         let mut staged = HashMap::new();
-        for found in self.rows_from(place, &generation_prefix(STAGED, stage.generation)).await? {
+        for found in self.rows_from(location, &generation_prefix(STAGED, stage.generation)).await? {
             let id = split_row(&found.row).and_then(|(_, _, id)| BlockId::from_bytes(id));
             match (id, decode_data(&found.body)) {
                 (Some(id), Some(data)) => staged.insert(id, data),
-                _ => return Err(damaged(place.space)),
+                _ => return Err(damaged(location.space)),
             };
         }
         Ok((staged, Some(version)))
     }
 
-    async fn stage(&self, place: &Place) -> Result<Option<(Stage, DateTime)>, Failure> {
-        let Some(row) = self.engine.get(place.space, &place.partition, STAGE_ROW).await? else {
+    async fn stage(&self, location: &BlobLocation) -> Result<Option<(Stage, DateTime)>, Failure> {
+        let Some(row) = self.engine.get(location.space, &location.partition, STAGE_ROW).await? else {
             return Ok(None);
         };
-        let stage = Stage::decode(&row.body).ok_or_else(|| damaged(place.space))?;
+        let stage = Stage::decode(&row.body).ok_or_else(|| damaged(location.space))?;
         Ok(Some((stage, row.version)))
     }
 }

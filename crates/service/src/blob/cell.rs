@@ -67,7 +67,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Puts bytes in the place of pages, or clears them.
+    /// Puts bytes in the location of pages, or clears them.
     pub fn write(&mut self, pages: Range<u64>, data: Option<(&Data, u64)>) {
         let mut fragments = Vec::with_capacity(self.fragments.len() + 2);
         for fragment in &self.fragments {
@@ -88,15 +88,15 @@ impl Cell {
         self.fragments.iter().filter_map(|fragment| fragment.data.content())
     }
 
-    /// The contents that it names, each with the cells that may name it too. A content was put at one place of the blob,
+    /// The contents that it names, each with the cells that may name it too. A content was put at one location of the blob,
     /// so this is where all of its pages are.
     pub fn placed_contents(&self, cell: u64) -> Vec<(ContentId, Range<u64>)> {
-        let place = |fragment: &Fragment| {
+        let location = |fragment: &Fragment| {
             let Data::Content(content) = &fragment.data else { return None };
             let at = (cell * CELL_PAGES + fragment.first) * PAGE_BYTES - fragment.offset;
             Some((content.id, at / CELL_BYTES..(at + content.length).div_ceil(CELL_BYTES)))
         };
-        self.fragments.iter().filter_map(place).collect()
+        self.fragments.iter().filter_map(location).collect()
     }
 
     /// The bytes of these pages: of each run whether it holds something, and how many pages it is long.
@@ -116,7 +116,7 @@ impl Cell {
         runs
     }
 
-    /// The same cell with other data in the place of each.
+    /// The same cell with other data in the location of each.
     pub fn map(&self, mut replace: impl FnMut(&Data) -> Data) -> Self {
         let fragments = self.fragments.iter();
         let fragments = fragments

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 /// Where the rows of a blob are.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BlobLocation {
     pub account: AccountName,
     pub path: BlobPath,
     pub space: SpaceId,
@@ -28,10 +28,10 @@ pub(crate) struct FoundRow {
 
 impl Blobs {
     /// Where a blob is, or would be. Its container must exist.
-    pub async fn place(&self, account: &AccountName, blob: &BlobPath) -> Result<Place, Failure> {
+    pub async fn location(&self, account: &AccountName, blob: &BlobPath) -> Result<BlobLocation, Failure> {
         let container =
             self.catalog.find_existing(account, ResourceKind::Container, blob.container.as_str()).await?;
-        Ok(Place {
+        Ok(BlobLocation {
             account: account.clone(),
             path: blob.clone(),
             space: container.space,
@@ -40,19 +40,19 @@ impl Blobs {
     }
 
     /// The record of a blob, if there is one.
-    pub async fn record(&self, place: &Place) -> Result<Option<Record>, Failure> {
-        let row = self.engine.get(place.space, &place.partition, RECORD_ROW).await?;
-        row.map(|row| decode_record(place, &row)).transpose()
+    pub async fn record(&self, location: &BlobLocation) -> Result<Option<Record>, Failure> {
+        let row = self.engine.get(location.space, &location.partition, RECORD_ROW).await?;
+        row.map(|row| decode_record(location, &row)).transpose()
     }
 
     /// The state of a blob that a request means. Snapshots and versions have no lease.
-    pub async fn state(&self, place: &Place, target: &BlobTarget) -> Result<Record, Failure> {
+    pub async fn state(&self, location: &BlobLocation, target: &BlobTarget) -> Result<Record, Failure> {
         let not_found = || Failure::from(ErrorCode::BlobNotFound);
         let (time, role) = match target.moment {
-            BlobMoment::Current => return self.record(place).await?.ok_or_else(not_found),
+            BlobMoment::Current => return self.record(location).await?.ok_or_else(not_found),
             BlobMoment::Snapshot(time) => (time, Role::Snapshot),
             BlobMoment::Version(time) => {
-                if let Some(record) = self.record(place).await?
+                if let Some(record) = self.record(location).await?
                     && record.version == Some(time)
                 {
                     return Ok(record);
@@ -60,9 +60,9 @@ impl Blobs {
                 (time, Role::Version)
             }
         };
-        let row = self.engine.get(place.space, &place.partition, &earlier_row(time)).await?;
+        let row = self.engine.get(location.space, &location.partition, &earlier_row(time)).await?;
         let row = row.ok_or_else(not_found)?;
-        let earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(place.space))?;
+        let earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(location.space))?;
         if earlier.role != role || earlier.deleted.is_some() {
             return Err(not_found());
         }
@@ -72,7 +72,7 @@ impl Blobs {
     /// Changes rows of a blob as `decide` says, all together.
     pub async fn transact<T: Send>(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         rows: &[&[u8]],
         mut decide: impl FnMut(DateTime, &[Option<StoredRow>]) -> Result<(Vec<Change>, T), Failure> + Send,
     ) -> Result<T, Failure> {
@@ -87,17 +87,17 @@ impl Blobs {
                 Decision::Refuse
             }
         };
-        let done = self.engine.transact(place.space, &place.partition, rows, &mut decide_rows).await?;
+        let done = self.engine.transact(location.space, &location.partition, rows, &mut decide_rows).await?;
         let decided = decided.expect("a transaction has asked its decide");
         assert_eq!(decided.is_ok(), matches!(done, Transacted::Applied(_)), "a refusal changes nothing");
         decided
     }
 
     /// The rows of a blob whose key begins like this, in order, as of one moment.
-    pub async fn rows_from(&self, place: &Place, prefix: &[u8]) -> Result<Vec<FoundRow>, Failure> {
+    pub async fn rows_from(&self, location: &BlobLocation, prefix: &[u8]) -> Result<Vec<FoundRow>, Failure> {
         let range = ScanRange {
-            from: Position::at(&place.partition, prefix),
-            before: Some(Position::partition_end(&place.partition)),
+            from: Position::at(&location.partition, prefix),
+            before: Some(Position::partition_end(&location.partition)),
         };
         let mut rows = Vec::new();
         let mut visit = |row: ScannedRow<'_>| {
@@ -107,7 +107,7 @@ impl Blobs {
             rows.push(FoundRow { row: row.row.to_vec(), body: row.body });
             ControlFlow::Continue(())
         };
-        self.engine.scan(place.space, &range, &mut visit).await?;
+        self.engine.scan(location.space, &range, &mut visit).await?;
         Ok(rows)
     }
 
@@ -118,17 +118,17 @@ impl Blobs {
 }
 
 /// The record in a row that was asked for, if there is one.
-pub(crate) fn record_in(place: &Place, row: &Option<StoredRow>) -> Result<Option<Record>, Failure> {
-    row.as_ref().map(|row| decode_record(place, row)).transpose()
+pub(crate) fn record_in(location: &BlobLocation, row: &Option<StoredRow>) -> Result<Option<Record>, Failure> {
+    row.as_ref().map(|row| decode_record(location, row)).transpose()
 }
 
 /// The record in a row that was asked for, or that there is no such blob.
-pub(crate) fn existing_in(place: &Place, row: &Option<StoredRow>) -> Result<Record, Failure> {
-    record_in(place, row)?.ok_or_else(|| ServiceError::from(ErrorCode::BlobNotFound).into())
+pub(crate) fn existing_in(location: &BlobLocation, row: &Option<StoredRow>) -> Result<Record, Failure> {
+    record_in(location, row)?.ok_or_else(|| ServiceError::from(ErrorCode::BlobNotFound).into())
 }
 
-fn decode_record(place: &Place, row: &StoredRow) -> Result<Record, Failure> {
-    Record::decode(&row.body).ok_or_else(|| damaged(place.space))
+fn decode_record(location: &BlobLocation, row: &StoredRow) -> Result<Record, Failure> {
+    Record::decode(&row.body).ok_or_else(|| damaged(location.space))
 }
 
 /// Writes a record to the first of the rows that were asked for.

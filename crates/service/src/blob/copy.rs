@@ -15,7 +15,7 @@ use tavola_model::{
 
 use super::Blobs;
 use super::append::Append;
-use super::change::Place;
+use super::change::BlobLocation;
 use super::conditions::{Unmet, check_source};
 use super::get::resolve_range;
 use super::pending::PendingCopy;
@@ -44,36 +44,36 @@ impl Blobs {
         copy: CopyBlob,
         overwrites: Overwrites,
     ) -> Result<BlobCopied, Failure> {
-        let place = self.place(account, &copy.blob).await?;
+        let location = self.location(account, &copy.blob).await?;
         let answer = if copy.is_sync { Unmet::of_write } else { Unmet::of_copy_target };
         // A source that is not there is told before a condition on the target that is not met, a lease is not.
         let lease = BlobConditions { lease: copy.conditions.lease, ..BlobConditions::default() };
-        self.check_before(&place, &lease, answer).await?;
+        self.check_before(&location, &lease, answer).await?;
         let (source_place, record) = self.copy_source(&copy).await?;
-        self.check_before(&place, &copy.conditions, answer).await?;
+        self.check_before(&location, &copy.conditions, answer).await?;
         let id = self.fresh_guid();
         let total = record.body.length();
         let is_pending = !copy.is_sync && total > self.copy_bytes_max;
         let pending =
             copy.source.target.as_ref().filter(|_| is_pending).map(|(account, source)| PendingCopy {
                 id,
-                target: place.partition.clone(),
+                target: location.partition.clone(),
                 account: account.clone(),
                 source: source.clone(),
                 changed: record.changed,
             });
         let (kind, copied, sums) = if let Some(pending) = &pending {
-            self.note_copy(&place, pending).await?;
+            self.note_copy(&location, pending).await?;
             let body = self.empty_body(&record);
             (record.kind, CopiedBody { body, further: Vec::new(), unnamed: Vec::new() }, None)
         } else if copy.is_sync {
             let announced = TransferSums { md5: copy.source_md5, ..TransferSums::default() };
             let (unnamed, sums) =
-                self.copy_bytes(&source_place, &record, 0..total, &place, &announced).await?;
+                self.copy_bytes(&source_place, &record, 0..total, &location, &announced).await?;
             let body = Body::Data(unnamed.data());
             (BlobKind::Block, CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] }, Some(sums))
         } else {
-            (record.kind, self.copy_body(&source_place, &record, &place).await?, None)
+            (record.kind, self.copy_body(&source_place, &record, &location).await?, None)
         };
         let status = if pending.is_some() { CopyStatus::Pending } else { CopyStatus::Success };
         let shown = CopyShown {
@@ -103,8 +103,8 @@ impl Blobs {
             answer,
             overwrites,
         };
-        let target = place.clone();
-        let replaced = self.replace(place, replacement, copied.further, copied.unnamed).await?;
+        let target = location.clone();
+        let replaced = self.replace(location, replacement, copied.further, copied.unnamed).await?;
         if let Some(pending) = pending {
             self.start_copy(target, pending);
         }
@@ -125,11 +125,11 @@ impl Blobs {
         put: PutBlobFromUrl,
         overwrites: Overwrites,
     ) -> Result<BlobWritten, Failure> {
-        let place = self.place(account, &put.blob).await?;
+        let location = self.location(account, &put.blob).await?;
         // A wrong sum of the source is told before a condition that is not met (recorded), a lease is not.
         let lease = BlobConditions { lease: put.conditions.lease, ..BlobConditions::default() };
-        self.check_before(&place, &lease, Unmet::of_write).await?;
-        let (unnamed, sums, record) = self.read_url(&put.source, &place).await?;
+        self.check_before(&location, &lease, Unmet::of_write).await?;
+        let (unnamed, sums, record) = self.read_url(&put.source, &location).await?;
         let PutBlobFromUrl { mut new, copies_headers, copies_tags, conditions, .. } = put;
         if copies_headers {
             let given = std::mem::replace(&mut new.headers, record.headers.clone());
@@ -161,7 +161,7 @@ impl Blobs {
             answer: Unmet::of_write,
             overwrites,
         };
-        let replaced = self.replace(place, replacement, Vec::new(), vec![unnamed]).await?;
+        let replaced = self.replace(location, replacement, Vec::new(), vec![unnamed]).await?;
         Ok(BlobWritten {
             changed: Changed(replaced.changed),
             md5: sums.md5,
@@ -175,10 +175,10 @@ impl Blobs {
         account: &AccountName,
         put: PutBlockFromUrl,
     ) -> Result<BlockWritten, Failure> {
-        let place = self.place(account, &put.blob).await?;
-        self.check_block(&place, put.lease).await?;
-        let (unnamed, sums, _) = self.read_url(&put.source, &place).await?;
-        self.stage_block(place, put.id, put.lease, unnamed).await?;
+        let location = self.location(account, &put.blob).await?;
+        self.check_block(&location, put.lease).await?;
+        let (unnamed, sums, _) = self.read_url(&put.source, &location).await?;
+        self.stage_block(location, put.id, put.lease, unnamed).await?;
         Ok(sums.told(&put.source.sums))
     }
 
@@ -187,12 +187,12 @@ impl Blobs {
         account: &AccountName,
         append: AppendBlockFromUrl,
     ) -> Result<BlockAppended, Failure> {
-        let place = self.place(account, &append.blob).await?;
+        let location = self.location(account, &append.blob).await?;
         let AppendBlockFromUrl { source, append, conditions, .. } = append;
         let append = Append { append, conditions };
-        self.check_append(&place, &append, 0).await?;
-        let (unnamed, sums, _) = self.read_url(&source, &place).await?;
-        let done = self.append_data(place, append, unnamed).await?;
+        self.check_append(&location, &append, 0).await?;
+        let (unnamed, sums, _) = self.read_url(&source, &location).await?;
+        let done = self.append_data(location, append, unnamed).await?;
         Ok(BlockAppended {
             changed: Changed(done.changed),
             offset: done.offset,
@@ -202,9 +202,9 @@ impl Blobs {
     }
 
     /// The source of Copy Blob, if its conditions are met.
-    async fn copy_source(&self, copy: &CopyBlob) -> Result<(Place, Record), Failure> {
+    async fn copy_source(&self, copy: &CopyBlob) -> Result<(BlobLocation, Record), Failure> {
         let found = self.find_source(&copy.source).await;
-        let (place, record) = if copy.is_sync { found.map_err(as_copied_url)? } else { found? };
+        let (location, record) = if copy.is_sync { found.map_err(as_copied_url)? } else { found? };
         check_source(&copy.source_conditions, &record).map_err(|unmet| match copy.is_sync {
             true => unmet.of_copied_url(),
             false => ErrorCode::SourceConditionNotMet,
@@ -215,12 +215,16 @@ impl Blobs {
             return Err(ErrorCode::BlobArchived.into());
         }
         record.refuse_while_copying()?;
-        Ok((place, record))
+        Ok((location, record))
     }
 
     /// Keeps the bytes that an address names.
-    async fn read_url(&self, from: &FromUrl, owner: &Place) -> Result<(Unnamed, Sums, Record), Failure> {
-        let (place, record) = self.find_source(&from.source).await.map_err(as_copied_url)?;
+    async fn read_url(
+        &self,
+        from: &FromUrl,
+        owner: &BlobLocation,
+    ) -> Result<(Unnamed, Sums, Record), Failure> {
+        let (location, record) = self.find_source(&from.source).await.map_err(as_copied_url)?;
         check_source(&from.conditions, &record).map_err(Unmet::of_copied_url)?;
         if record.is_archived(self.clock.now()) {
             return Err(ErrorCode::BlobArchived.into());
@@ -233,26 +237,26 @@ impl Blobs {
                 range.first..range.first + range.length
             }
         };
-        let (unnamed, sums) = self.copy_bytes(&place, &record, range, owner, &from.sums).await?;
+        let (unnamed, sums) = self.copy_bytes(&location, &record, range, owner, &from.sums).await?;
         Ok((unnamed, sums, record))
     }
 
-    async fn find_source(&self, source: &CopySource) -> Result<(Place, Record), Failure> {
+    async fn find_source(&self, source: &CopySource) -> Result<(BlobLocation, Record), Failure> {
         let Some((account, target)) = &source.target else {
             return Err(ErrorCode::CannotVerifyCopySource.into());
         };
-        let place = self.place(account, &target.path).await?;
-        let record = self.state(&place, target).await?;
-        Ok((place, record))
+        let location = self.location(account, &target.path).await?;
+        let record = self.state(&location, target).await?;
+        Ok((location, record))
     }
 
     /// Keeps bytes of a blob once more, for another one.
     async fn copy_bytes(
         &self,
-        from: &Place,
+        from: &BlobLocation,
         record: &Record,
         range: std::ops::Range<u64>,
-        to: &Place,
+        to: &BlobLocation,
         announced: &TransferSums,
     ) -> Result<(Unnamed, Sums), Failure> {
         let size = ContentSize::Exactly(range.end - range.start);
@@ -261,7 +265,12 @@ impl Blobs {
     }
 
     /// Copies a body as it is, with its blocks or pages.
-    pub async fn copy_body(&self, from: &Place, record: &Record, to: &Place) -> Result<CopiedBody, Failure> {
+    pub async fn copy_body(
+        &self,
+        from: &BlobLocation,
+        record: &Record,
+        to: &BlobLocation,
+    ) -> Result<CopiedBody, Failure> {
         for _ in 0..ATTEMPTS_MAX {
             match self.try_copy_body(from, record, to).await {
                 Err(Failure::Content(ContentError::Missing { .. })) => {}
@@ -271,7 +280,12 @@ impl Blobs {
         Err(ErrorCode::ServerBusy.into())
     }
 
-    async fn try_copy_body(&self, from: &Place, record: &Record, to: &Place) -> Result<CopiedBody, Failure> {
+    async fn try_copy_body(
+        &self,
+        from: &BlobLocation,
+        record: &Record,
+        to: &BlobLocation,
+    ) -> Result<CopiedBody, Failure> {
         match &record.body {
             Body::Data(data) => {
                 let unnamed = self.copy_data(from, data, to).await?;
@@ -306,7 +320,12 @@ impl Blobs {
         }
     }
 
-    pub async fn copy_data(&self, from: &Place, data: &Data, to: &Place) -> Result<Unnamed, Failure> {
+    pub async fn copy_data(
+        &self,
+        from: &BlobLocation,
+        data: &Data,
+        to: &BlobLocation,
+    ) -> Result<Unnamed, Failure> {
         let copied = match data {
             Data::Inline(bytes) => Data::Inline(bytes.clone()),
             Data::Content(content) => {

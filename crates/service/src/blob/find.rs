@@ -15,7 +15,7 @@ use tavola_model::{
 };
 
 use super::Blobs;
-use super::change::Place;
+use super::change::BlobLocation;
 use super::rows::{damaged, name_bytes, partition};
 use crate::catalog::{Resource, ResourceKind};
 use crate::failure::Failure;
@@ -29,10 +29,10 @@ const HITS_MAX: usize = 10_000;
 
 impl Blobs {
     /// Writes the entries of a blob's tags.
-    pub async fn index_tags(&self, place: &Place, tags: &BlobTags) -> Result<(), Failure> {
+    pub async fn index_tags(&self, location: &BlobLocation, tags: &BlobTags) -> Result<(), Failure> {
         for (name, value) in tags.iter() {
-            let index = Place { partition: index_partition(name, value), ..place.clone() };
-            let row = name_bytes(place.path.name.as_str());
+            let index = BlobLocation { partition: index_partition(name, value), ..location.clone() };
+            let row = name_bytes(location.path.name.as_str());
             self.transact(&index, &[&row], |_, _| {
                 Ok((vec![Change::Put { index: 0, body: bytes::Bytes::from_static(ENTRY) }], ()))
             })
@@ -43,19 +43,24 @@ impl Blobs {
 
     /// Writes the entries once more, behind the record that has the tags: somebody who removes those of an older state may
     /// have taken them. The blob is changed by now, so a failure is told to the log and not to the client.
-    pub async fn index_tags_again(&self, place: &Place, tags: &BlobTags) {
-        if let Err(error) = self.index_tags(place, tags).await {
+    pub async fn index_tags_again(&self, location: &BlobLocation, tags: &BlobTags) {
+        if let Err(error) = self.index_tags(location, tags).await {
             tracing::warn!(%error, "tags of a blob may not be found until they are set again");
         }
     }
 
     /// Removes the entries of tags that a blob has no more, unless somebody has written them since.
-    pub async fn unindex_tags(&self, place: &Place, old: &BlobTags, new: &BlobTags) -> Result<(), Failure> {
+    pub async fn unindex_tags(
+        &self,
+        location: &BlobLocation,
+        old: &BlobTags,
+        new: &BlobTags,
+    ) -> Result<(), Failure> {
         for (name, value) in old.iter().filter(|(name, value)| new.get(name) != Some(*value)) {
-            let index = Place { partition: index_partition(name, value), ..place.clone() };
-            let row = name_bytes(place.path.name.as_str());
-            let Some(seen) = self.engine.get(place.space, &index.partition, &row).await? else { continue };
-            let record = self.record(place).await?;
+            let index = BlobLocation { partition: index_partition(name, value), ..location.clone() };
+            let row = name_bytes(location.path.name.as_str());
+            let Some(seen) = self.engine.get(location.space, &index.partition, &row).await? else { continue };
+            let record = self.record(location).await?;
             if record.is_some_and(|record| record.tags.get(name) == Some(value)) {
                 continue;
             }
@@ -89,15 +94,16 @@ impl Blobs {
                 }
                 last = Some(name.clone());
                 let path = BlobPath { container: container.clone(), name };
-                let place = Place { account: account.clone(), partition: partition(&path.name), path, space };
-                let Some(record) = self.record(&place).await? else { continue };
+                let location =
+                    BlobLocation { account: account.clone(), partition: partition(&path.name), path, space };
+                let Some(record) = self.record(&location).await? else { continue };
                 let is_meant = asked.filter.as_ref().is_none_or(|filter| filter.admits(&record.tags));
                 if is_meant && !record.tags.is_empty() {
                     let tags = asked
                         .filter
                         .as_ref()
                         .map_or(record.tags.clone(), |filter| named(filter, &record.tags));
-                    blobs.push(FoundBlob { container: container.clone(), name: place.path.name, tags });
+                    blobs.push(FoundBlob { container: container.clone(), name: location.path.name, tags });
                 }
             }
             if let (None, true, Some(last)) = (&next, is_cut, last) {

@@ -10,7 +10,7 @@ use tavola_model::{
 };
 
 use super::Blobs;
-use super::change::Place;
+use super::change::BlobLocation;
 use super::conditions::check_read;
 use super::pieces::{Data, Piece, PieceSource, decode_pieces, select};
 use super::record::{Body, Record};
@@ -26,9 +26,9 @@ pub(crate) type Content = Box<dyn ByteSource>;
 
 impl Blobs {
     pub async fn get_blob(&self, account: &AccountName, get: GetBlob) -> Result<(BlobGot, Content), Failure> {
-        let place = self.place(account, &get.target.path).await?;
+        let location = self.location(account, &get.target.path).await?;
         for _ in 0..ATTEMPTS_MAX {
-            let (record, properties) = self.read_state(&place, &get.target, &get.conditions).await?;
+            let (record, properties) = self.read_state(&location, &get.target, &get.conditions).await?;
             if record.is_archived(self.clock.now()) {
                 return Err(ErrorCode::BlobArchived.into());
             }
@@ -37,7 +37,7 @@ impl Blobs {
             if get.range_sum.is_some() && bytes.end - bytes.start > RANGE_SUM_BYTES_MAX {
                 return Err(range_sum_refusal(get.range_sum).into());
             }
-            let mut content = match self.open(&place, &record.body, bytes).await {
+            let mut content = match self.open(&location, &record.body, bytes).await {
                 // It was replaced, and what it was is gone.
                 Err(Failure::Content(ContentError::Missing { .. })) => continue,
                 opened => opened?,
@@ -64,18 +64,18 @@ impl Blobs {
         target: &BlobTarget,
         conditions: &BlobConditions,
     ) -> Result<BlobProperties, Failure> {
-        let place = self.place(account, &target.path).await?;
-        Ok(self.read_state(&place, target, conditions).await?.1)
+        let location = self.location(account, &target.path).await?;
+        Ok(self.read_state(&location, target, conditions).await?.1)
     }
 
     /// The state of a blob that is meant, if the conditions are met.
     pub async fn read_state(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         target: &BlobTarget,
         conditions: &BlobConditions,
     ) -> Result<(Record, BlobProperties), Failure> {
-        let record = self.state(place, target).await?;
+        let record = self.state(location, target).await?;
         let now = self.clock.now();
         check_read(conditions, &record, now)?;
         let mut properties = record.show(now);
@@ -83,7 +83,7 @@ impl Blobs {
             BlobMoment::Current => {}
             BlobMoment::Snapshot(_) => properties.lease = None,
             BlobMoment::Version(id) => {
-                let current = self.record(place).await?.and_then(|current| current.version);
+                let current = self.record(location).await?.and_then(|current| current.version);
                 let is_current = current == Some(id);
                 properties.version = Some(BlobVersion { id, is_current });
                 properties.lease = properties.lease.filter(|_| is_current);
@@ -93,34 +93,39 @@ impl Blobs {
     }
 
     /// The bytes of a range of a body. What is missing at its beginning is an error now.
-    pub async fn open(&self, place: &Place, body: &Body, range: Range<u64>) -> Result<Content, Failure> {
+    pub async fn open(
+        &self,
+        location: &BlobLocation,
+        body: &Body,
+        range: Range<u64>,
+    ) -> Result<Content, Failure> {
         let parts = match body {
             Body::Data(data) => select([data], range),
             Body::Pieces { .. } => {
-                let pieces = self.pieces(place, body).await?;
+                let pieces = self.pieces(location, body).await?;
                 select(pieces.iter().map(|piece| &piece.data), range)
             }
-            Body::Pages { generations, .. } => return self.open_pages(place, generations, range).await,
+            Body::Pages { generations, .. } => return self.open_pages(location, generations, range).await,
         };
-        let source = PieceSource::open(self.contents.clone(), place.space, parts).await?;
+        let source = PieceSource::open(self.contents.clone(), location.space, parts).await?;
         Ok(Box::new(source))
     }
 
     /// The pieces of a body, in order.
-    pub async fn pieces(&self, place: &Place, body: &Body) -> Result<Vec<Piece>, Failure> {
+    pub async fn pieces(&self, location: &BlobLocation, body: &Body) -> Result<Vec<Piece>, Failure> {
         let (generation, count) = match body {
             Body::Data(data) => return Ok(vec![Piece { block: None, data: Data::clone(data) }]),
             Body::Pages { .. } => return Err(ErrorCode::InvalidBlobType.into()),
             Body::Pieces { generation, count, .. } => (*generation, *count as usize),
         };
         let mut pieces = Vec::new();
-        for found in self.rows_from(place, &generation_prefix(PIECES, generation)).await? {
-            pieces.extend(decode_pieces(&found.body).ok_or_else(|| damaged(place.space))?);
+        for found in self.rows_from(location, &generation_prefix(PIECES, generation)).await? {
+            pieces.extend(decode_pieces(&found.body).ok_or_else(|| damaged(location.space))?);
         }
         if pieces.len() < count {
             // The generation was removed since the record was read.
             let id = tavola_engine::ContentId::MIN;
-            return Err(Failure::Content(ContentError::Missing { space: place.space, id }));
+            return Err(Failure::Content(ContentError::Missing { space: location.space, id }));
         }
         pieces.truncate(count);
         Ok(pieces)

@@ -3,7 +3,7 @@
 use tavola_model::{DateTime, StorageService};
 
 use super::Blobs;
-use super::change::Place;
+use super::change::BlobLocation;
 use super::record::Record;
 use super::rows::{Deleted, Earlier, Role};
 use crate::failure::Failure;
@@ -42,8 +42,8 @@ impl Keep {
 
 impl Blobs {
     /// What the account of a blob keeps.
-    pub async fn keep_policy(&self, place: &Place) -> Result<Keep, Failure> {
-        let found = self.properties.get(&place.account, StorageService::Blob).await?;
+    pub async fn keep_policy(&self, location: &BlobLocation) -> Result<Keep, Failure> {
+        let found = self.properties.get(&location.account, StorageService::Blob).await?;
         let deleted_days = found.properties.blob.delete_retention.days;
         Ok(Keep { versions: self.versions, deleted_days })
     }

@@ -62,7 +62,7 @@ impl Blobs {
     }
 }
 
-/// A place in the order of partitions behind all that begin with these bytes: no byte of a name is 255.
+/// A location in the order of partitions behind all that begin with these bytes: no byte of a name is 255.
 fn behind(mut prefix: Vec<u8>) -> Vec<u8> {
     prefix.push(0xFF);
     prefix

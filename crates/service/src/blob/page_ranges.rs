@@ -9,7 +9,7 @@ use tavola_model::{
 
 use super::Blobs;
 use super::cell::{CELL_BYTES, CELL_PAGES, Cell};
-use super::change::Place;
+use super::change::BlobLocation;
 use super::get::resolve_range;
 use super::pages::CELLS_A_STEP;
 use super::pieces::Data;
@@ -30,14 +30,14 @@ impl Blobs {
         account: &AccountName,
         get: GetPageRanges,
     ) -> Result<PageRanges, Failure> {
-        let place = self.place(account, &get.target.path).await?;
-        let (record, _) = self.read_state(&place, &get.target, &get.conditions).await?;
+        let location = self.location(account, &get.target.path).await?;
+        let (record, _) = self.read_state(&location, &get.target, &get.conditions).await?;
         let Body::Pages { generations, length } = &record.body else {
             return Err(ErrorCode::InvalidBlobType.into());
         };
         let earlier = match get.since {
             None => None,
-            Some(since) => Some(self.earlier_pages(&place, since, &get.target).await?),
+            Some(since) => Some(self.earlier_pages(&location, since, &get.target).await?),
         };
         let (mut at, end) = match get.range {
             None => (0, *length),
@@ -54,10 +54,10 @@ impl Blobs {
         let (mut ranges, mut next) = (Vec::<PageRange>::new(), None);
         'steps: while at < end {
             let step = at / CELL_BYTES..(at / CELL_BYTES + CELLS_A_STEP).min(end.div_ceil(CELL_BYTES));
-            let cells = self.cells(&place, generations, step.clone()).await?;
+            let cells = self.cells(&location, generations, step.clone()).await?;
             let before = match &earlier {
                 None => None,
-                Some(generations) => Some(self.cells(&place, generations, step.clone()).await?),
+                Some(generations) => Some(self.cells(&location, generations, step.clone()).await?),
             };
             for cell in step.clone() {
                 let earlier_cell = before.as_ref().map(|before| before.get(&cell));
@@ -97,7 +97,7 @@ impl Blobs {
     /// The generations of pages of a snapshot that another state is held against.
     async fn earlier_pages(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         since: BlobMoment,
         target: &BlobTarget,
     ) -> Result<Vec<u64>, Failure> {
@@ -107,7 +107,7 @@ impl Blobs {
             return Err(ErrorCode::PreviousSnapshotCannotBeNewer.into());
         }
         let previous = BlobTarget { path: target.path.clone(), moment: since };
-        let record = match self.state(place, &previous).await {
+        let record = match self.state(location, &previous).await {
             Err(Failure::Refused(error)) if error.code == ErrorCode::BlobNotFound => {
                 return Err(ErrorCode::PreviousSnapshotNotFound.into());
             }
@@ -120,9 +120,12 @@ impl Blobs {
     }
 }
 
+/// Where the bytes of a page are: in these data, from this offset; `None` for a page of zeros.
+type Held = Option<(Data, u64)>;
+
 /// What is said of each page of a cell. Held against an earlier cell if `before` is given.
 fn pages(now: Option<&Cell>, before: Option<Option<&Cell>>) -> Vec<Page> {
-    let held = |cell: Option<&Cell>| -> Vec<Option<(Data, u64)>> {
+    let held = |cell: Option<&Cell>| -> Vec<Held> {
         let nothing = Cell::default();
         let mut pages = Vec::new();
         for (data, count) in cell.unwrap_or(&nothing).runs(0..CELL_PAGES) {
@@ -136,7 +139,7 @@ fn pages(now: Option<&Cell>, before: Option<Option<&Cell>>) -> Vec<Page> {
         let said = |page: &Option<_>| if page.is_some() { Page::Written } else { Page::Unsaid };
         return now.iter().map(said).collect();
     };
-    let said = |(now, before): (&Option<(Data, u64)>, &Option<(Data, u64)>)| match (now, before) {
+    let said = |(now, before): (&Held, &Held)| match (now, before) {
         (None, None) => Page::Unsaid,
         (None, Some(_)) => Page::Cleared,
         (Some(now), Some(before)) if is_same(now, before) => Page::Unsaid,

@@ -21,7 +21,7 @@ use tavola_model::{
 
 use super::Blobs;
 use super::cell::{CELL_BYTES, CELL_PAGES, Cell};
-use super::change::{Place, existing_in, put_record};
+use super::change::{BlobLocation, existing_in, put_record};
 use super::conditions::{Unmet, check_write};
 use super::get::Content;
 use super::pieces::{Data, PieceSource};
@@ -58,16 +58,16 @@ impl Blobs {
         put: PutPages,
         upload: Option<&mut dyn ByteSource>,
     ) -> Result<tavola_model::PagesWritten, Failure> {
-        let place = self.place(account, &put.blob).await?;
+        let location = self.location(account, &put.blob).await?;
         let PutPages { first, length, sums, sequence, conditions, .. } = put;
         let write = PageWrite { first, length, sequence, conditions };
-        let record = self.record(&place).await?.ok_or(ErrorCode::BlobNotFound)?;
+        let record = self.record(&location).await?.ok_or(ErrorCode::BlobNotFound)?;
         check(&record, &write, self.clock.now())?;
         let mut empty = BytesSource::default();
         let upload = upload.unwrap_or(&mut empty);
         let (unnamed, counted) =
-            self.receive(&place, upload, ContentSize::Exactly(length), &sums, sums.tells_md5).await?;
-        let done = self.write_pages(place, write, Some(unnamed)).await?;
+            self.receive(&location, upload, ContentSize::Exactly(length), &sums, sums.tells_md5).await?;
+        let done = self.write_pages(location, write, Some(unnamed)).await?;
         let sums = counted.told(&sums);
         Ok(tavola_model::PagesWritten { changed: Changed(done.changed), sequence: done.sequence, sums })
     }
@@ -77,28 +77,28 @@ impl Blobs {
         account: &AccountName,
         clear: ClearPages,
     ) -> Result<tavola_model::PagesWritten, Failure> {
-        let place = self.place(account, &clear.blob).await?;
+        let location = self.location(account, &clear.blob).await?;
         let ClearPages { first, length, sequence, conditions, .. } = clear;
         let write = PageWrite { first, length, sequence, conditions };
-        let done = self.write_pages(place, write, None).await?;
+        let done = self.write_pages(location, write, None).await?;
         let sums = BlockWritten { md5: None, crc64: None };
         Ok(tavola_model::PagesWritten { changed: Changed(done.changed), sequence: done.sequence, sums })
     }
 
     async fn write_pages(
         self: &Arc<Self>,
-        place: Place,
+        location: BlobLocation,
         write: PageWrite,
         unnamed: Option<Unnamed>,
     ) -> Result<PagesDone, Failure> {
         let blobs = self.clone();
         to_its_end(async move {
             let data = unnamed.as_ref().map(Unnamed::data);
-            let done = blobs.write_cells(&place, &write, data.as_ref()).await;
+            let done = blobs.write_cells(&location, &write, data.as_ref()).await;
             settle(unnamed, &done);
             let done = done?;
             if !done.replaced.is_empty() {
-                blobs.drop_replaced(&place, &done.replaced);
+                blobs.drop_replaced(&location, &done.replaced);
             }
             Ok(done)
         })
@@ -107,14 +107,14 @@ impl Blobs {
 
     async fn write_cells(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         write: &PageWrite,
         data: Option<&Data>,
     ) -> Result<PagesDone, Failure> {
         let end = write.first + write.length;
         let cells: Vec<u64> = (write.first / CELL_BYTES..end.div_ceil(CELL_BYTES)).collect();
         for _ in 0..ATTEMPTS_MAX {
-            let known = self.record(place).await?.ok_or(ErrorCode::BlobNotFound)?;
+            let known = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?;
             check(&known, write, self.clock.now())?;
             let generations = known.body.generations().to_vec();
             let (Some(&newest), older) = (generations.first(), generations.get(1..).unwrap_or_default())
@@ -122,12 +122,12 @@ impl Blobs {
                 return Err(ErrorCode::InvalidBlobType.into());
             };
             let span = write.first / CELL_BYTES..end.div_ceil(CELL_BYTES);
-            let below = self.cells(place, older, span).await?;
+            let below = self.cells(location, older, span).await?;
             let names: Vec<Vec<u8>> = cells.iter().map(|cell| page_row(newest, *cell)).collect();
             let mut rows: Vec<&[u8]> = vec![RECORD_ROW];
             rows.extend(names.iter().map(Vec::as_slice));
             let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
-                let mut record = existing_in(place, &rows[0])?;
+                let mut record = existing_in(location, &rows[0])?;
                 record.lease = check(&record, write, now)?;
                 if record.body.generations() != generations {
                     return Ok((Vec::new(), None));
@@ -135,7 +135,7 @@ impl Blobs {
                 let (mut changes, mut replaced) = (Vec::new(), HashMap::new());
                 for (at, cell) in cells.iter().enumerate() {
                     let mut pages = match &rows[1 + at] {
-                        Some(row) => Cell::decode(&row.body).ok_or_else(|| damaged(place.space))?,
+                        Some(row) => Cell::decode(&row.body).ok_or_else(|| damaged(location.space))?,
                         None => below.get(cell).cloned().unwrap_or_default(),
                     };
                     let before = pages.placed_contents(*cell);
@@ -155,7 +155,7 @@ impl Blobs {
                 let replaced = replaced.into_iter().collect();
                 Ok((changes, Some(PagesDone { changed: now, sequence, replaced })))
             };
-            if let Some(done) = self.transact(place, &rows, decide).await? {
+            if let Some(done) = self.transact(location, &rows, decide).await? {
                 return Ok(done);
             }
         }
@@ -163,8 +163,8 @@ impl Blobs {
     }
 
     /// Clears what lies behind the new end of a blob that is made shorter.
-    pub async fn clear_behind(self: &Arc<Self>, place: &Place, length: u64) -> Result<(), Failure> {
-        let Some(record) = self.record(place).await? else { return Ok(()) };
+    pub async fn clear_behind(self: &Arc<Self>, location: &BlobLocation, length: u64) -> Result<(), Failure> {
+        let Some(record) = self.record(location).await? else { return Ok(()) };
         let (mut at, end) = (length, record.body.length());
         while at < end {
             let step = (end - at).min(CELLS_A_STEP * CELL_BYTES - at % CELL_BYTES);
@@ -177,32 +177,32 @@ impl Blobs {
                     ..BlobConditions::default()
                 },
             };
-            self.write_pages(place.clone(), write, None).await?;
+            self.write_pages(location.clone(), write, None).await?;
             at += step;
         }
         Ok(())
     }
 
     /// Drops contents that no cell names any more, behind the answer.
-    fn drop_replaced(self: &Arc<Self>, place: &Place, replaced: &[(ContentId, Range<u64>)]) {
-        let (blobs, place, replaced) = (self.clone(), place.clone(), replaced.to_vec());
+    fn drop_replaced(self: &Arc<Self>, location: &BlobLocation, replaced: &[(ContentId, Range<u64>)]) {
+        let (blobs, location, replaced) = (self.clone(), location.clone(), replaced.to_vec());
         tokio::spawn(async move {
             for (content, cells) in replaced {
                 let done = async {
                     let mut generations: HashSet<u64> = HashSet::new();
                     generations.extend(
-                        blobs.record(&place).await?.iter().flat_map(|record| record.body.generations()),
+                        blobs.record(&location).await?.iter().flat_map(|record| record.body.generations()),
                     );
-                    for (_, earlier) in blobs.earlier(&place).await? {
+                    for (_, earlier) in blobs.earlier(&location).await? {
                         generations.extend(earlier.record.body.generations());
                     }
                     for generation in generations {
-                        let found = blobs.cells(&place, &[generation], cells.clone()).await?;
+                        let found = blobs.cells(&location, &[generation], cells.clone()).await?;
                         if found.values().any(|cell| cell.contents().any(|named| named == content)) {
                             return Ok(());
                         }
                     }
-                    blobs.drop_contents(place.space, &[content]).await
+                    blobs.drop_contents(location.space, &[content]).await
                 };
                 if let Err(error) = done.await {
                     tracing::debug!(%error, "overwritten pages are left to the walker");
@@ -214,23 +214,23 @@ impl Blobs {
     /// The cells of a range, each of the first generation that has it.
     pub async fn cells(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         generations: &[u64],
         cells: Range<u64>,
     ) -> Result<BTreeMap<u64, Cell>, Failure> {
-        find_cells(self.engine.as_ref(), place, generations, cells).await
+        find_cells(self.engine.as_ref(), location, generations, cells).await
     }
 
     pub async fn open_pages(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         generations: &[u64],
         range: Range<u64>,
     ) -> Result<Content, Failure> {
         let mut source = PagesSource {
             engine: self.engine.clone(),
             contents: self.contents.clone(),
-            place: place.clone(),
+            location: location.clone(),
             generations: generations.to_vec(),
             left: range,
             current: None,
@@ -242,9 +242,9 @@ impl Blobs {
     /// Copies all cells of a blob for another one: their rows, their generation, and what they name.
     pub async fn copy_pages(
         &self,
-        from: &Place,
+        from: &BlobLocation,
         generations: &[u64],
-        to: &Place,
+        to: &BlobLocation,
     ) -> Result<(Vec<(Vec<u8>, Bytes)>, u64, Vec<Unnamed>), Failure> {
         let generation = self.fresh_generation();
         let cells = self.cells(from, generations, 0..u64::MAX).await?;
@@ -293,15 +293,15 @@ fn check(
 
 async fn find_cells(
     engine: &dyn Engine,
-    place: &Place,
+    location: &BlobLocation,
     generations: &[u64],
     cells: Range<u64>,
 ) -> Result<BTreeMap<u64, Cell>, Failure> {
     let mut found: BTreeMap<u64, Cell> = BTreeMap::new();
     for generation in generations {
         let range = ScanRange {
-            from: Position::at(&place.partition, &page_row(*generation, cells.start)),
-            before: Some(Position::at(&place.partition, &page_row(*generation, cells.end))),
+            from: Position::at(&location.partition, &page_row(*generation, cells.start)),
+            before: Some(Position::at(&location.partition, &page_row(*generation, cells.end))),
         };
         let mut is_damaged = false;
         let mut visit = |row: ScannedRow<'_>| {
@@ -319,9 +319,9 @@ async fn find_cells(
                 }
             }
         };
-        engine.scan(place.space, &range, &mut visit).await?;
+        engine.scan(location.space, &range, &mut visit).await?;
         if is_damaged {
-            return Err(damaged(place.space));
+            return Err(damaged(location.space));
         }
     }
     Ok(found)
@@ -331,7 +331,7 @@ async fn find_cells(
 struct PagesSource {
     engine: Arc<dyn Engine>,
     contents: Arc<dyn ContentStore>,
-    place: Place,
+    location: BlobLocation,
     generations: Vec<u64>,
     left: Range<u64>,
     current: Option<PieceSource>,
@@ -344,7 +344,8 @@ impl PagesSource {
         }
         let first = self.left.start / CELL_BYTES;
         let cells = first..(first + CELLS_A_STEP).min(self.left.end.div_ceil(CELL_BYTES));
-        let found = find_cells(self.engine.as_ref(), &self.place, &self.generations, cells.clone()).await?;
+        let found =
+            find_cells(self.engine.as_ref(), &self.location, &self.generations, cells.clone()).await?;
         let mut parts = std::collections::VecDeque::new();
         for cell in cells {
             let pages = found.get(&cell).cloned().unwrap_or_default();
@@ -363,7 +364,7 @@ impl PagesSource {
                 at = end;
             }
         }
-        self.current = Some(PieceSource::open(self.contents.clone(), self.place.space, parts).await?);
+        self.current = Some(PieceSource::open(self.contents.clone(), self.location.space, parts).await?);
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ use tavola_model::{
 use tokio::task::AbortHandle;
 
 use super::Blobs;
-use super::change::{Place, existing_in, put_record, record_in};
+use super::change::{BlobLocation, existing_in, put_record, record_in};
 use super::conditions::{Unmet, check_write};
 use super::pieces::Data;
 use super::put::settle;
@@ -57,21 +57,21 @@ impl RunningCopies {
 
 impl Blobs {
     /// Writes down that a blob is to be copied, before its record says so.
-    pub async fn note_copy(&self, place: &Place, pending: &PendingCopy) -> Result<(), Failure> {
+    pub async fn note_copy(&self, location: &BlobLocation, pending: &PendingCopy) -> Result<(), Failure> {
         let body: Bytes = pending.encode().into();
-        self.transact(&entries_of(place), &[&pending.id.0], |_, _| {
+        self.transact(&entries_of(location), &[&pending.id.0], |_, _| {
             Ok((vec![Change::Put { index: 0, body: body.clone() }], ()))
         })
         .await
     }
 
     /// Makes a copy that was noted, behind the answer.
-    pub fn start_copy(self: &Arc<Self>, place: Place, pending: PendingCopy) {
+    pub fn start_copy(self: &Arc<Self>, location: BlobLocation, pending: PendingCopy) {
         let (blobs, id) = (self.clone(), pending.id);
         // Held until the copy is listed, so that it cannot end before.
         let mut running = self.running_copies.lock();
         let task = tokio::spawn(async move {
-            if let Err(error) = blobs.run_copy(&place, &pending).await {
+            if let Err(error) = blobs.run_copy(&location, &pending).await {
                 tracing::warn!(%error, "a copy of a blob is left to the next start");
             }
             blobs.running_copies.lock().remove(&id);
@@ -110,33 +110,34 @@ impl Blobs {
         noted.into_iter().map(|pending| pending.ok_or_else(|| damaged(space))).collect()
     }
 
-    async fn run_copy(&self, place: &Place, pending: &PendingCopy) -> Result<(), Failure> {
+    async fn run_copy(&self, location: &BlobLocation, pending: &PendingCopy) -> Result<(), Failure> {
         let is_pending = |record: Option<&Record>| record.is_some_and(|record| record.is_copying(pending.id));
-        if is_pending(self.record(place).await?.as_ref()) {
-            match self.copy_noted(place, pending).await {
+        if is_pending(self.record(location).await?.as_ref()) {
+            match self.copy_noted(location, pending).await {
                 Ok(()) => {}
                 Err(Failure::Refused(refusal)) => {
                     let description = format!("{}: {}", refusal.code.as_str(), refusal.code.message());
-                    self.end_copy(place, pending.id, CopyStatus::Failed, Some(description)).await?;
+                    self.end_copy(location, pending.id, CopyStatus::Failed, Some(description)).await?;
                 }
                 Err(other) => return Err(other),
             }
         }
-        self.forget_copy(place, pending.id).await
+        self.forget_copy(location, pending.id).await
     }
 
     /// Copies the bytes and gives them to the target, if it still waits for them.
-    async fn copy_noted(&self, place: &Place, pending: &PendingCopy) -> Result<(), Failure> {
-        let source_place = self.place(&pending.account, &pending.source.path).await?;
+    async fn copy_noted(&self, location: &BlobLocation, pending: &PendingCopy) -> Result<(), Failure> {
+        let source_place = self.location(&pending.account, &pending.source.path).await?;
         let source = self.state(&source_place, &pending.source).await?;
         if source.changed != pending.changed {
             return Err(ErrorCode::SourceConditionNotMet.into());
         }
-        let copied = self.copy_body(&source_place, &source, place).await?;
+        let copied = self.copy_body(&source_place, &source, location).await?;
         let mut rows: Vec<&[u8]> = vec![RECORD_ROW];
         rows.extend(copied.further.iter().map(|(row, _)| row.as_slice()));
         let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
-            let Some(mut record) = record_in(place, &rows[0])?.filter(|record| record.is_copying(pending.id))
+            let Some(mut record) =
+                record_in(location, &rows[0])?.filter(|record| record.is_copying(pending.id))
             else {
                 return Err(ErrorCode::NoPendingCopyOperation.into());
             };
@@ -153,16 +154,16 @@ impl Blobs {
             );
             Ok((changes, ()))
         };
-        let done = self.transact(place, &rows, decide).await;
+        let done = self.transact(location, &rows, decide).await;
         settle(copied.unnamed, &done);
         done
     }
 
     pub async fn abort_copy(&self, account: &AccountName, abort: AbortCopy) -> Result<(), Failure> {
-        let place = self.place(account, &abort.blob).await?;
+        let location = self.location(account, &abort.blob).await?;
         let conditions = BlobConditions { lease: abort.lease, ..BlobConditions::default() };
-        self.transact(&place, &[RECORD_ROW], |now, rows| {
-            let mut record = existing_in(&place, &rows[0])?;
+        self.transact(&location, &[RECORD_ROW], |now, rows| {
+            let mut record = existing_in(&location, &rows[0])?;
             record.lease = check_write(&conditions, Some(&record), now, Unmet::of_write)?;
             match record.pending_copy() {
                 None => return Err(ErrorCode::NoPendingCopyOperation.into()),
@@ -178,19 +179,19 @@ impl Blobs {
         if let Some(task) = self.running_copies.lock().remove(&abort.copy) {
             task.abort();
         }
-        self.forget_copy(&place, abort.copy).await
+        self.forget_copy(&location, abort.copy).await
     }
 
     /// Says of a target how its copy has ended.
     async fn end_copy(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         id: CopyId,
         status: CopyStatus,
         description: Option<String>,
     ) -> Result<(), Failure> {
-        self.transact(place, &[RECORD_ROW], |now, rows| {
-            let record = record_in(place, &rows[0])?.filter(|record| record.is_copying(id));
+        self.transact(location, &[RECORD_ROW], |now, rows| {
+            let record = record_in(location, &rows[0])?.filter(|record| record.is_copying(id));
             let changes = record.map(|mut record| {
                 record.changed = now;
                 record.end_copy(status, description.clone(), now);
@@ -202,8 +203,8 @@ impl Blobs {
     }
 
     /// Removes the entry of a copy that has ended.
-    async fn forget_copy(&self, place: &Place, id: CopyId) -> Result<(), Failure> {
-        self.transact(&entries_of(place), &[&id.0], |_, rows| {
+    async fn forget_copy(&self, location: &BlobLocation, id: CopyId) -> Result<(), Failure> {
+        self.transact(&entries_of(location), &[&id.0], |_, rows| {
             let is_there = rows[0].is_some();
             Ok((is_there.then_some(Change::Delete { index: 0 }).into_iter().collect(), ()))
         })
@@ -251,8 +252,8 @@ impl Record {
 }
 
 /// Where the entries of pending copies are, of the container of a blob.
-fn entries_of(place: &Place) -> Place {
-    Place { partition: PARTITION.to_vec(), ..place.clone() }
+fn entries_of(location: &BlobLocation) -> BlobLocation {
+    BlobLocation { partition: PARTITION.to_vec(), ..location.clone() }
 }
 
 impl PendingCopy {

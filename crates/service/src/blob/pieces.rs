@@ -153,8 +153,8 @@ impl ByteSource for PieceSource {
             match self.parts.pop_front() {
                 None => return Ok(None),
                 Some((Data::Inline(bytes), range)) => {
-                    let place = |at| usize::try_from(at).expect("a row is small");
-                    return Ok(Some(bytes.slice(place(range.start)..place(range.end))));
+                    let location = |at| usize::try_from(at).expect("a row is small");
+                    return Ok(Some(bytes.slice(location(range.start)..location(range.end))));
                 }
                 Some((Data::Content(content), range)) => {
                     let opened = self.contents.read(self.space, &content, range).await;

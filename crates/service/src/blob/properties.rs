@@ -10,7 +10,7 @@ use tavola_model::{
 };
 
 use super::Blobs;
-use super::change::{Place, existing_in, put_record};
+use super::change::{BlobLocation, existing_in, put_record};
 use super::conditions::{Unmet, check_write};
 use super::record::{Body, Record, StoredTier};
 use super::rows::{Earlier, RECORD_ROW, damaged, earlier_row};
@@ -24,16 +24,16 @@ impl Blobs {
         account: &AccountName,
         set: SetBlobHeaders,
     ) -> Result<(Changed, Option<u64>), Failure> {
-        let place = self.place(account, &set.blob).await?;
+        let location = self.location(account, &set.blob).await?;
         if let Some(length) = set.length {
-            let record = self.check_before(&place, &set.conditions, Unmet::of_write).await?;
+            let record = self.check_before(&location, &set.conditions, Unmet::of_write).await?;
             record
                 .filter(|record| record.kind.blob_type() == BlobType::Page)
                 .ok_or(ErrorCode::InvalidBlobType)?;
             // If it grows again, what comes back is zero.
-            self.clear_behind(&place, length).await?;
+            self.clear_behind(&location, length).await?;
         }
-        self.change_record(&place, &set.conditions, |now, record| {
+        self.change_record(&location, &set.conditions, |now, record| {
             if let Some(headers) = &set.headers {
                 record.headers = headers.clone();
             }
@@ -53,8 +53,8 @@ impl Blobs {
         account: &AccountName,
         set: SetBlobMetadata,
     ) -> Result<(Changed, Option<DateTime>), Failure> {
-        let place = self.place(account, &set.blob).await?;
-        self.change_record(&place, &set.conditions, |now, record| {
+        let location = self.location(account, &set.blob).await?;
+        self.change_record(&location, &set.conditions, |now, record| {
             record.metadata = set.metadata.clone();
             record.changed = now;
             Ok((Changed(now), record.version))
@@ -64,18 +64,18 @@ impl Blobs {
 
     /// Sets the tags. They are no part of what the ETag stands for.
     pub async fn set_tags(self: &Arc<Self>, account: &AccountName, set: SetBlobTags) -> Result<(), Failure> {
-        let place = self.place(account, &set.target.path).await?;
+        let location = self.location(account, &set.target.path).await?;
         let blobs = self.clone();
         to_its_end(async move {
-            blobs.index_tags(&place, &set.tags).await?;
+            blobs.index_tags(&location, &set.tags).await?;
             let old = blobs
-                .change_state(&place, &set.target, &set.conditions, |_, record| {
+                .change_state(&location, &set.target, &set.conditions, |_, record| {
                     Ok(std::mem::replace(&mut record.tags, set.tags.clone()))
                 })
                 .await?;
-            blobs.index_tags_again(&place, &set.tags).await;
+            blobs.index_tags_again(&location, &set.tags).await;
             if set.target.moment == BlobMoment::Current
-                && let Err(error) = blobs.unindex_tags(&place, &old, &set.tags).await
+                && let Err(error) = blobs.unindex_tags(&location, &old, &set.tags).await
             {
                 tracing::debug!(%error, "entries of old tags are left, which finding reads past");
             }
@@ -86,9 +86,9 @@ impl Blobs {
 
     /// Sets the tier; whether that is done already.
     pub async fn set_tier(&self, account: &AccountName, set: SetBlobTier) -> Result<bool, Failure> {
-        let place = self.place(account, &set.target.path).await?;
+        let location = self.location(account, &set.target.path).await?;
         let conditions = BlobConditions { lease: None, ..set.conditions.clone() };
-        self.change_state(&place, &set.target, &conditions, |now, record| {
+        self.change_state(&location, &set.target, &conditions, |now, record| {
             // A tier can be set whoever holds the lease, but a wrong id is still refused.
             Lease::admit_read(record.lease.as_ref(), set.conditions.lease, Leased::Blob, now)
                 .map_err(|code| Leased::Blob.refusal(code))?;
@@ -111,10 +111,10 @@ impl Blobs {
         account: &AccountName,
         lease: LeaseBlob,
     ) -> Result<(Changed, LeaseDone), Failure> {
-        let place = self.place(account, &lease.blob).await?;
+        let location = self.location(account, &lease.blob).await?;
         let fresh = self.fresh_lease();
-        self.transact(&place, &[RECORD_ROW], |now, rows| {
-            let mut record = existing_in(&place, &rows[0])?;
+        self.transact(&location, &[RECORD_ROW], |now, rows| {
+            let mut record = existing_in(&location, &rows[0])?;
             let conditions = BlobConditions { lease: None, ..lease.conditions.clone() };
             let free = Record { lease: None, ..record.clone() };
             check_write(&conditions, Some(&free), now, |unmet| match unmet {
@@ -147,12 +147,12 @@ impl Blobs {
     /// Changes the record of a blob that is there, if the conditions of a write are met.
     pub async fn change_record<T: Send>(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         conditions: &BlobConditions,
         mut change: impl FnMut(DateTime, &mut Record) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
-        self.transact(place, &[RECORD_ROW], |now, rows| {
-            let mut record = existing_in(place, &rows[0])?;
+        self.transact(location, &[RECORD_ROW], |now, rows| {
+            let mut record = existing_in(location, &rows[0])?;
             record.lease = check_write(conditions, Some(&record), now, |unmet| match unmet {
                 Unmet::Exists => ErrorCode::ConditionNotMet,
                 other => other.of_write(),
@@ -166,25 +166,25 @@ impl Blobs {
     /// The same for a state of a blob that may be a snapshot or a version, which have no lease.
     async fn change_state<T: Send>(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         target: &BlobTarget,
         conditions: &BlobConditions,
         mut change: impl FnMut(DateTime, &mut Record) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
         let time = match target.moment {
-            BlobMoment::Current => return self.change_record(place, conditions, change).await,
+            BlobMoment::Current => return self.change_record(location, conditions, change).await,
             BlobMoment::Snapshot(time) => time,
             BlobMoment::Version(time) => {
-                let current = self.record(place).await?.and_then(|record| record.version);
+                let current = self.record(location).await?.and_then(|record| record.version);
                 if current == Some(time) {
-                    return self.change_record(place, conditions, change).await;
+                    return self.change_record(location, conditions, change).await;
                 }
                 time
             }
         };
-        self.transact(place, &[&earlier_row(time)], |now, rows: &[Option<StoredRow>]| {
+        self.transact(location, &[&earlier_row(time)], |now, rows: &[Option<StoredRow>]| {
             let row = rows[0].as_ref().ok_or(ErrorCode::BlobNotFound)?;
-            let mut earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(place.space))?;
+            let mut earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(location.space))?;
             check_write(conditions, Some(&earlier.record), now, Unmet::of_write)?;
             let value = change(now, &mut earlier.record)?;
             Ok((vec![tavola_engine::Change::Put { index: 0, body: earlier.encode().into() }], value))

@@ -10,7 +10,7 @@ use tavola_model::{
 };
 
 use super::Blobs;
-use super::change::{Place, put_record, record_in};
+use super::change::{BlobLocation, put_record, record_in};
 use super::conditions::{Unmet, check_write};
 use super::receive::Unnamed;
 use super::record::{Body, Record, StoredTier};
@@ -57,15 +57,15 @@ impl Blobs {
         upload: Option<&mut dyn ByteSource>,
         overwrites: Overwrites,
     ) -> Result<BlobWritten, Failure> {
-        let place = self.place(account, &put.blob).await?;
-        self.check_before(&place, &put.conditions, Unmet::of_write).await?;
+        let location = self.location(account, &put.blob).await?;
+        self.check_before(&location, &put.conditions, Unmet::of_write).await?;
         let PutBlob { kind, length, sums, mut new, conditions, .. } = put;
         let (kind, body, unnamed, sums) = match kind {
             NewKind::Block => {
                 let size = length.map_or(ContentSize::UpTo(PUT_BLOB_BYTES_MAX), ContentSize::Exactly);
                 let mut empty = BytesSource::default();
                 let upload = upload.unwrap_or(&mut empty);
-                let (unnamed, counted) = self.receive(&place, upload, size, &sums, true).await?;
+                let (unnamed, counted) = self.receive(&location, upload, size, &sums, true).await?;
                 match (new.headers.content_md5, counted.md5) {
                     (Some(announced), Some(counted)) if announced != counted => {
                         return Err(md5_mismatch(announced, counted).into());
@@ -85,7 +85,7 @@ impl Blobs {
         };
         let replacement =
             Replacement { kind, body, new, copy: None, conditions, answer: Unmet::of_write, overwrites };
-        let replaced = self.replace(place, replacement, Vec::new(), unnamed).await?;
+        let replaced = self.replace(location, replacement, Vec::new(), unnamed).await?;
         Ok(BlobWritten {
             changed: Changed(replaced.changed),
             md5: sums.and_then(|sums| sums.md5),
@@ -97,20 +97,20 @@ impl Blobs {
     /// Refuses a write before its bytes are taken, if it would be refused afterwards too.
     pub async fn check_before(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         conditions: &BlobConditions,
         answer: fn(Unmet) -> ErrorCode,
     ) -> Result<Option<Record>, Failure> {
-        let record = self.record(place).await?;
+        let record = self.record(location).await?;
         check_write(conditions, record.as_ref(), self.clock.now(), answer)?;
         record.as_ref().map_or(Ok(()), Record::refuse_while_copying)?;
         Ok(record)
     }
 
-    /// Puts a blob in the place of whatever is there, which also ends its stage.
+    /// Puts a blob in the location of whatever is there, which also ends its stage.
     pub async fn replace(
         self: &Arc<Self>,
-        place: Place,
+        location: BlobLocation,
         replacement: Replacement,
         further: Vec<(Vec<u8>, Bytes)>,
         unnamed: Vec<Unnamed>,
@@ -118,13 +118,13 @@ impl Blobs {
         let blobs = self.clone();
         to_its_end(async move {
             let tags = replacement.new.tags.clone();
-            blobs.index_tags(&place, &tags).await?;
-            let done = blobs.replace_rows(&place, &replacement, &further, None).await;
+            blobs.index_tags(&location, &tags).await?;
+            let done = blobs.replace_rows(&location, &replacement, &further, None).await;
             settle(unnamed, &done);
             let (superseded, replaced) = done?.expect("there is no basis that could change");
-            blobs.index_tags_again(&place, &tags).await;
+            blobs.index_tags_again(&location, &tags).await;
             if let Some(superseded) = superseded {
-                blobs.clean_up(place, superseded, &tags);
+                blobs.clean_up(location, superseded, &tags);
             }
             Ok(replaced)
         })
@@ -135,21 +135,21 @@ impl Blobs {
     /// from has changed.
     pub async fn replace_rows(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         replacement: &Replacement,
         further: &[(Vec<u8>, Bytes)],
         basis: Option<&Basis>,
     ) -> Result<Option<(Option<Superseded>, Replaced)>, Failure> {
-        let keep = self.keep_policy(place).await?;
+        let keep = self.keep_policy(location).await?;
         for _ in 0..ATTEMPTS_MAX {
             // What is kept of the blob as it was has a row of its own, which must be named in advance.
-            let known = if keep.keeps_overwritten() { self.record(place).await? } else { None };
+            let known = if keep.keeps_overwritten() { self.record(location).await? } else { None };
             let earlier = known.as_ref().map(|known| earlier_row(known.changed));
             let mut rows = vec![RECORD_ROW, STAGE_ROW];
             rows.extend(further.iter().map(|(row, _)| row.as_slice()));
             rows.extend(earlier.as_deref());
             let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
-                let old = record_in(place, &rows[0])?;
+                let old = record_in(location, &rows[0])?;
                 if old.is_some() && replacement.overwrites == Overwrites::Refused {
                     return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
                 }
@@ -182,7 +182,7 @@ impl Blobs {
                 let done = (superseded.or_nothing(), Replaced { changed: now, version });
                 Ok((changes, Attempt::Done(Box::new(done))))
             };
-            match self.transact(place, &rows, decide).await? {
+            match self.transact(location, &rows, decide).await? {
                 Attempt::Done(done) => return Ok(Some(*done)),
                 Attempt::Stale => return Ok(None),
                 Attempt::Again => {}

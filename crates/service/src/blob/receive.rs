@@ -8,7 +8,7 @@ use tavola_engine::{ByteSource, ContentSize, ContentStore, Owner, SourceError, S
 use tavola_model::TransferSums;
 
 use super::Blobs;
-use super::change::Place;
+use super::change::BlobLocation;
 use super::pieces::{Data, INLINE_BYTES_MAX};
 use super::sums::{SummedSource, Sums};
 use crate::failure::Failure;
@@ -51,7 +51,7 @@ impl Blobs {
     /// what the client has announced are dropped again.
     pub async fn receive(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         source: &mut dyn ByteSource,
         size: ContentSize,
         announced: &TransferSums,
@@ -63,7 +63,7 @@ impl Blobs {
         while has_more && first.len() <= INLINE_BYTES_MAX {
             match summed.next().await.map_err(Failure::of_source)? {
                 Some(piece) if first.is_empty() && piece.len() > INLINE_BYTES_MAX => {
-                    return self.receive_content(place, Some(piece), summed, size, announced).await;
+                    return self.receive_content(location, Some(piece), summed, size, announced).await;
                 }
                 Some(piece) => first.extend_from_slice(&piece),
                 None => has_more = false,
@@ -71,33 +71,33 @@ impl Blobs {
         }
         let first = first.freeze();
         if has_more {
-            return self.receive_content(place, Some(first), summed, size, announced).await;
+            return self.receive_content(location, Some(first), summed, size, announced).await;
         }
         size.check(first.len() as u64)?;
         let sums = summed.finish().await.map_err(Failure::of_source)?;
         sums.check(announced)?;
-        Ok((self.unnamed(place, Data::Inline(first)), sums))
+        Ok((self.unnamed(location, Data::Inline(first)), sums))
     }
 
     async fn receive_content(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         first: Option<Bytes>,
         mut summed: SummedSource<'_>,
         size: ContentSize,
         announced: &TransferSums,
     ) -> Result<(Unnamed, Sums), Failure> {
-        let owner = Owner { space: place.space, partition: place.partition.clone() };
+        let owner = Owner { space: location.space, partition: location.partition.clone() };
         let mut source = Chained { first, rest: &mut summed };
         let content = self.contents.put(&owner, size, &mut source).await?;
-        let unnamed = self.unnamed(place, Data::Content(content));
+        let unnamed = self.unnamed(location, Data::Content(content));
         let sums = summed.finish().await.map_err(Failure::of_source)?;
         sums.check(announced)?;
         Ok((unnamed, sums))
     }
 
-    pub fn unnamed(&self, place: &Place, data: Data) -> Unnamed {
-        Unnamed { contents: self.contents.clone(), space: place.space, data: Some(data) }
+    pub fn unnamed(&self, location: &BlobLocation, data: Data) -> Unnamed {
+        Unnamed { contents: self.contents.clone(), space: location.space, data: Some(data) }
     }
 }
 

@@ -70,7 +70,7 @@ impl StoredTier {
 /// Where the bytes of a blob are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// In one place.
+    /// In one location.
     Data(Data),
     /// In the first `count` pieces of the rows of a generation. Later ones belong to the blob as it is now, if this is
     /// a snapshot.

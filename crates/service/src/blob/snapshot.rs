@@ -9,7 +9,7 @@ use tavola_model::{
 };
 
 use super::Blobs;
-use super::change::{Place, existing_in, put_record, record_in};
+use super::change::{BlobLocation, existing_in, put_record, record_in};
 use super::conditions::{Unmet, check_write};
 use super::put::{ATTEMPTS_MAX, Superseded};
 use super::record::{Body, Record};
@@ -27,17 +27,17 @@ pub(crate) struct Taken {
 
 impl Blobs {
     pub async fn take_snapshot(&self, account: &AccountName, asked: SnapshotBlob) -> Result<Taken, Failure> {
-        let place = self.place(account, &asked.blob).await?;
+        let location = self.location(account, &asked.blob).await?;
         let generation = self.fresh_generation();
         let mut after = DateTime::MIN;
         for _ in 0..ATTEMPTS_MAX {
             // The name of a snapshot is its time, which must be known before the transaction gives one.
-            let known = self.record(&place).await?.ok_or(ErrorCode::BlobNotFound)?;
+            let known = self.record(&location).await?.ok_or(ErrorCode::BlobNotFound)?;
             let time = self.clock.now().max(next_tick(known.changed)).max(after);
             let row = earlier_row(time);
             let taken = self
-                .transact(&place, &[RECORD_ROW, &row], |now, rows| {
-                    let mut record = existing_in(&place, &rows[0])?;
+                .transact(&location, &[RECORD_ROW, &row], |now, rows| {
+                    let mut record = existing_in(&location, &rows[0])?;
                     check_unleased(&asked.conditions, &record, now)?;
                     if rows[1].is_some() || record.changed >= time {
                         return Ok((Vec::new(), None));
@@ -78,32 +78,36 @@ impl Blobs {
         account: &AccountName,
         delete: DeleteBlob,
     ) -> Result<bool, Failure> {
-        let place = self.place(account, &delete.target.path).await?;
+        let location = self.location(account, &delete.target.path).await?;
         let blobs = self.clone();
         to_its_end(async move {
             match delete.target.moment {
-                BlobMoment::Current => blobs.delete_current(place, &delete).await,
+                BlobMoment::Current => blobs.delete_current(location, &delete).await,
                 BlobMoment::Snapshot(time) => {
-                    blobs.delete_earlier(place, &delete, time, Role::Snapshot).await
+                    blobs.delete_earlier(location, &delete, time, Role::Snapshot).await
                 }
                 BlobMoment::Version(time) => {
-                    let current = blobs.record(&place).await?.and_then(|record| record.version);
+                    let current = blobs.record(&location).await?.and_then(|record| record.version);
                     if current == Some(time) {
                         return Err(ErrorCode::OperationNotAllowedOnRootBlob.into());
                     }
-                    blobs.delete_earlier(place, &delete, time, Role::Version).await
+                    blobs.delete_earlier(location, &delete, time, Role::Version).await
                 }
             }
         })
         .await
     }
 
-    async fn delete_current(self: &Arc<Self>, place: Place, delete: &DeleteBlob) -> Result<bool, Failure> {
-        let keep = self.keep_policy(&place).await?;
+    async fn delete_current(
+        self: &Arc<Self>,
+        location: BlobLocation,
+        delete: &DeleteBlob,
+    ) -> Result<bool, Failure> {
+        let keep = self.keep_policy(&location).await?;
         for _ in 0..ATTEMPTS_MAX {
-            let known = self.record(&place).await?.ok_or(ErrorCode::BlobNotFound)?;
+            let known = self.record(&location).await?.ok_or(ErrorCode::BlobNotFound)?;
             let with_snapshots = known.snapshots > 0 && delete.snapshots != DeleteSnapshots::Refuse;
-            let snapshots = if with_snapshots { self.earlier(&place).await? } else { Vec::new() };
+            let snapshots = if with_snapshots { self.earlier(&location).await? } else { Vec::new() };
             let snapshots: Vec<(Vec<u8>, Earlier)> = snapshots
                 .into_iter()
                 .filter(|(_, earlier)| earlier.role == Role::Snapshot && earlier.deleted.is_none())
@@ -112,7 +116,7 @@ impl Blobs {
             let mut names = vec![RECORD_ROW, STAGE_ROW, own.as_slice()];
             names.extend(snapshots.iter().map(|(row, _)| row.as_slice()));
             let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
-                let record = existing_in(&place, &rows[0])?;
+                let record = existing_in(&location, &rows[0])?;
                 check_write(&delete.conditions, Some(&record), now, |unmet| match unmet {
                     Unmet::Exists => ErrorCode::ConditionNotMet,
                     other => other.of_write(),
@@ -157,14 +161,14 @@ impl Blobs {
                 };
                 Ok((changes, Some(superseded)))
             };
-            if let Some(superseded) = self.transact(&place, &names, decide).await? {
+            if let Some(superseded) = self.transact(&location, &names, decide).await? {
                 if delete.snapshots == DeleteSnapshots::Only {
                     let superseded = Superseded { record: None, had_stage: true, is_kept: true };
                     let contents = snapshots.iter().filter_map(|(_, earlier)| match &earlier.record.body {
                         Body::Data(data) => data.content(),
                         Body::Pieces { .. } | Body::Pages { .. } => None,
                     });
-                    self.tidy_later(place, contents.collect(), superseded);
+                    self.tidy_later(location, contents.collect(), superseded);
                 } else {
                     let contents = snapshots.iter().filter_map(|(_, earlier)| match &earlier.record.body {
                         Body::Data(data) => data.content(),
@@ -172,9 +176,9 @@ impl Blobs {
                     });
                     let contents: Vec<_> = contents.collect();
                     if contents.is_empty() {
-                        self.clean_up(place, superseded, &BlobTags::default());
+                        self.clean_up(location, superseded, &BlobTags::default());
                     } else {
-                        self.tidy_later(place, contents, superseded);
+                        self.tidy_later(location, contents, superseded);
                     }
                 }
                 return Ok(!keep.keeps_overwritten());
@@ -185,14 +189,14 @@ impl Blobs {
 
     async fn delete_earlier(
         self: &Arc<Self>,
-        place: Place,
+        location: BlobLocation,
         delete: &DeleteBlob,
         time: DateTime,
         role: Role,
     ) -> Result<bool, Failure> {
-        let keep = self.keep_policy(&place).await?;
+        let keep = self.keep_policy(&location).await?;
         let allows_permanent = {
-            let found = self.properties.get(&place.account, tavola_model::StorageService::Blob).await?;
+            let found = self.properties.get(&location.account, tavola_model::StorageService::Blob).await?;
             found.properties.blob.delete_retention.allows_permanent
         };
         if delete.is_permanent && !allows_permanent {
@@ -200,9 +204,9 @@ impl Blobs {
         }
         let row = earlier_row(time);
         let (removed, is_permanent) = self
-            .transact(&place, &[RECORD_ROW, &row], |now, rows| {
+            .transact(&location, &[RECORD_ROW, &row], |now, rows| {
                 let found = rows[1].as_ref().ok_or(ErrorCode::BlobNotFound)?;
-                let earlier = Earlier::decode(&found.body).ok_or_else(|| damaged(place.space))?;
+                let earlier = Earlier::decode(&found.body).ok_or_else(|| damaged(location.space))?;
                 if earlier.role != role || earlier.deleted.is_some() != delete.is_permanent {
                     return Err(ErrorCode::BlobNotFound.into());
                 }
@@ -217,7 +221,7 @@ impl Blobs {
                 }];
                 if role == Role::Snapshot
                     && earlier.deleted.is_none()
-                    && let Some(mut record) = record_in(&place, &rows[0])?
+                    && let Some(mut record) = record_in(&location, &rows[0])?
                 {
                     record.snapshots = record.snapshots.saturating_sub(1);
                     changes.push(put_record(0, &record));
@@ -231,19 +235,19 @@ impl Blobs {
                 Body::Pieces { .. } | Body::Pages { .. } => Vec::new(),
             };
             let superseded = Superseded { record: None, had_stage: true, is_kept: false };
-            self.tidy_later(place, contents, superseded);
+            self.tidy_later(location, contents, superseded);
         }
         Ok(is_permanent)
     }
 
     /// Brings back what was deleted of a blob.
     pub async fn undelete(&self, account: &AccountName, blob: &BlobPath) -> Result<(), Failure> {
-        let place = self.place(account, blob).await?;
+        let location = self.location(account, blob).await?;
         for _ in 0..ATTEMPTS_MAX {
-            let known = self.record(&place).await?;
+            let known = self.record(&location).await?;
             let now = self.clock.now();
             let deleted: Vec<(Vec<u8>, Earlier)> = self
-                .earlier(&place)
+                .earlier(&location)
                 .await?
                 .into_iter()
                 .filter(|(_, earlier)| earlier.deleted.is_some_and(|deleted| deleted.until > now))
@@ -254,8 +258,8 @@ impl Blobs {
             let mut names = vec![RECORD_ROW];
             names.extend(deleted.iter().map(|(row, _)| row.as_slice()));
             let done = self
-                .transact(&place, &names, |_, rows| {
-                    let record = record_in(&place, &rows[0])?;
+                .transact(&location, &names, |_, rows| {
+                    let record = record_in(&location, &rows[0])?;
                     let changed = |record: Option<&Record>| record.map(|record| record.changed);
                     if changed(record.as_ref()) != changed(known.as_ref()) {
                         return Ok((Vec::new(), false));
@@ -271,11 +275,11 @@ impl Blobs {
     }
 
     /// The earlier states of a blob, by time.
-    pub async fn earlier(&self, place: &Place) -> Result<Vec<(Vec<u8>, Earlier)>, Failure> {
-        let rows = self.rows_from(place, &[EARLIER]).await?;
+    pub async fn earlier(&self, location: &BlobLocation) -> Result<Vec<(Vec<u8>, Earlier)>, Failure> {
+        let rows = self.rows_from(location, &[EARLIER]).await?;
         rows.into_iter()
             .map(|found| {
-                let earlier = Earlier::decode(&found.body).ok_or_else(|| damaged(place.space))?;
+                let earlier = Earlier::decode(&found.body).ok_or_else(|| damaged(location.space))?;
                 Ok((found.row, earlier))
             })
             .collect()

@@ -12,7 +12,7 @@ use tavola_model::BlobTags;
 
 use super::Blobs;
 use super::cell::Cell;
-use super::change::Place;
+use super::change::BlobLocation;
 use super::pieces::{Data, decode_pieces};
 use super::put::Superseded;
 use super::record::{Body, Record};
@@ -37,28 +37,33 @@ pub(crate) struct Named {
 
 impl Blobs {
     /// Drops what a change has put out of use, behind the answer.
-    pub fn clean_up(self: &Arc<Self>, place: Place, superseded: Superseded, tags_now: &BlobTags) {
+    pub fn clean_up(self: &Arc<Self>, location: BlobLocation, superseded: Superseded, tags_now: &BlobTags) {
         let (blobs, tags_now) = (self.clone(), tags_now.clone());
         tokio::spawn(async move {
-            if let Err(error) = blobs.clean(&place, &superseded, &tags_now).await {
+            if let Err(error) = blobs.clean(&location, &superseded, &tags_now).await {
                 tracing::debug!(%error, "what a change put out of use is left to the walker");
             }
         });
     }
 
     /// Tidies a blob, behind the answer; these contents were named by rows that are removed.
-    pub fn tidy_later(self: &Arc<Self>, place: Place, contents: Vec<ContentId>, superseded: Superseded) {
+    pub fn tidy_later(
+        self: &Arc<Self>,
+        location: BlobLocation,
+        contents: Vec<ContentId>,
+        superseded: Superseded,
+    ) {
         let blobs = self.clone();
         tokio::spawn(async move {
             let done = async {
                 let mut contents = contents;
                 if let Some(record) = &superseded.record {
-                    blobs.unindex_tags(&place, &record.tags, &BlobTags::default()).await?;
+                    blobs.unindex_tags(&location, &record.tags, &BlobTags::default()).await?;
                     if let Body::Data(data) = &record.body {
                         contents.extend(data.content());
                     }
                 }
-                blobs.tidy(&place, &contents).await
+                blobs.tidy(&location, &contents).await
             };
             if let Err(error) = done.await {
                 tracing::debug!(%error, "what a change put out of use is left to the walker");
@@ -73,32 +78,32 @@ impl Blobs {
 
     async fn clean(
         &self,
-        place: &Place,
+        location: &BlobLocation,
         superseded: &Superseded,
         tags_now: &BlobTags,
     ) -> Result<(), Failure> {
-        let Some(old) = &superseded.record else { return self.tidy(place, &[]).await };
-        self.unindex_tags(place, &old.tags, tags_now).await?;
+        let Some(old) = &superseded.record else { return self.tidy(location, &[]).await };
+        self.unindex_tags(location, &old.tags, tags_now).await?;
         let content = match &old.body {
             Body::Data(data) => data.content(),
             Body::Pieces { .. } | Body::Pages { .. } => None,
         };
         let may_be_named = superseded.had_stage || superseded.is_kept || old.is_shared;
         match content {
-            Some(content) if !may_be_named => self.drop_contents(place.space, &[content]).await,
+            Some(content) if !may_be_named => self.drop_contents(location.space, &[content]).await,
             None if !may_be_named && matches!(old.body, Body::Data(_)) => Ok(()),
-            content => self.tidy(place, content.as_slice()).await,
+            content => self.tidy(location, content.as_slice()).await,
         }
     }
 
     /// Removes the dead rows of a blob, and drops the contents that no living row names: those of dead rows, and
     /// these, which an overwritten row named.
-    pub async fn tidy(&self, place: &Place, overwritten: &[ContentId]) -> Result<(), Failure> {
-        let mut named = self.named(place).await?;
+    pub async fn tidy(&self, location: &BlobLocation, overwritten: &[ContentId]) -> Result<(), Failure> {
+        let mut named = self.named(location).await?;
         named.dead.extend(overwritten);
         for rows in named.dead_rows.chunks(ROWS_A_STEP_MAX) {
             let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
-            self.transact(place, &rows, |_, found| {
+            self.transact(location, &rows, |_, found| {
                 let there = found.iter().enumerate().filter(|(_, row)| row.is_some());
                 Ok((there.map(|(index, _)| Change::Delete { index }).collect(), ()))
             })
@@ -106,15 +111,15 @@ impl Blobs {
         }
         let dead: Vec<ContentId> = named.dead.difference(&named.alive).copied().collect();
         if !dead.is_empty() {
-            self.drop_contents(place.space, &dead).await?;
+            self.drop_contents(location.space, &dead).await?;
         }
         Ok(())
     }
 
     /// What the rows of a blob name, as of one moment.
-    pub async fn named(&self, place: &Place) -> Result<Named, Failure> {
-        let rows = self.rows_from(place, &[]).await?;
-        let damaged = || damaged(place.space);
+    pub async fn named(&self, location: &BlobLocation) -> Result<Named, Failure> {
+        let rows = self.rows_from(location, &[]).await?;
+        let damaged = || damaged(location.space);
         let (mut generations, mut stage, mut named) = (HashSet::new(), None, Named::default());
         for found in &rows {
             if found.row == RECORD_ROW {

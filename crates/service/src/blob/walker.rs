@@ -21,7 +21,7 @@ use tavola_engine::{
 use tavola_model::{BlobName, BlobPath, ContainerName, DateTime, KeyBytes};
 
 use super::Blobs;
-use super::change::Place;
+use super::change::BlobLocation;
 use super::list::NAMES_FROM;
 use super::rows::{EARLIER, Earlier, STAGE_ROW, Stage, damaged};
 use crate::failure::Failure;
@@ -205,9 +205,9 @@ impl Blobs {
         }
         let mut dropped = 0;
         for ((space, partition), contents) in by_owner {
-            let place = place_of(space, partition)?;
-            let alive = match self.tidy_old(&place).await {
-                Ok(()) => self.named(&place).await.map(|named| named.alive),
+            let location = place_of(space, partition)?;
+            let alive = match self.tidy_old(&location).await {
+                Ok(()) => self.named(&location).await.map(|named| named.alive),
                 Err(failure) => Err(failure),
             };
             let unnamed: Vec<ContentId> = match alive {
@@ -228,18 +228,18 @@ impl Blobs {
     }
 
     /// Removes what has had its time in a partition: uncommitted blocks, deleted states, dead generations.
-    async fn tidy_old(&self, place: &Place) -> Result<(), Failure> {
+    async fn tidy_old(&self, location: &BlobLocation) -> Result<(), Failure> {
         let now = self.clock.now();
-        self.transact(place, &[STAGE_ROW], |_, rows| {
+        self.transact(location, &[STAGE_ROW], |_, rows| {
             let Some(row) = &rows[0] else { return Ok((Vec::new(), ())) };
-            let stage = Stage::decode(&row.body).ok_or_else(|| damaged(place.space))?;
+            let stage = Stage::decode(&row.body).ok_or_else(|| damaged(location.space))?;
             let is_old = is_stage_old(&stage, now);
             Ok((is_old.then_some(tavola_engine::Change::Delete { index: 0 }).into_iter().collect(), ()))
         })
         .await?;
-        for (row, earlier) in self.earlier(place).await? {
+        for (row, earlier) in self.earlier(location).await? {
             if earlier.deleted.is_some_and(|deleted| deleted.until <= now) {
-                self.transact(place, &[&row], |_, rows| {
+                self.transact(location, &[&row], |_, rows| {
                     let is_there = rows[0].is_some();
                     let delete = tavola_engine::Change::Delete { index: 0 };
                     Ok((is_there.then_some(delete).into_iter().collect(), ()))
@@ -247,7 +247,7 @@ impl Blobs {
                 .await?;
             }
         }
-        self.tidy(place, &[]).await
+        self.tidy(location, &[]).await
     }
 }
 
@@ -271,9 +271,9 @@ fn ticks(time: Duration) -> u64 {
 }
 
 /// A partition of which only the rows are of interest.
-pub(crate) fn place_of(space: SpaceId, partition: Vec<u8>) -> Result<Place, Failure> {
+pub(crate) fn place_of(space: SpaceId, partition: Vec<u8>) -> Result<BlobLocation, Failure> {
     let name = KeyBytes::to_text(&partition).and_then(|text| BlobName::parse(&text).ok());
-    Ok(Place {
+    Ok(BlobLocation {
         account: tavola_model::AccountName::parse("walker").expect("a valid name"),
         path: BlobPath { container: ContainerName::root(), name: name.ok_or_else(|| damaged(space))? },
         space,

@@ -8,7 +8,7 @@ use tavola_auth::Permitted;
 use tavola_engine::{BytesSource, ContentStore, Engine, MemoryContents, MemoryEngine};
 use tavola_model::{
     AccountName, AppendBlock, AppendConditions, BlobCommand, BlobConditions, BlobHeaders, BlobMoment,
-    BlobName, BlobOutcome, BlobPath, BlobTarget, BlockId, BlockPlace, ByteRange, Clock, Command,
+    BlobName, BlobOutcome, BlobPath, BlobTarget, BlockId, BlockSource, ByteRange, Clock, Command,
     ContainerConditions, ContainerName, CreateContainer, DateTime, DeleteBlob, DeleteContainer,
     DeleteSnapshots, ErrorCode, GetBlob, Metadata, NewBlob, NewKind, Outcome, PublicAccess, PutBlob,
     PutBlock, PutBlockList, SnapshotBlob, TransferSums,
@@ -205,7 +205,7 @@ pub fn put_block(name: &str, id: &str, body: &Bytes) -> BlobCommand {
 pub fn commit(name: &str, ids: &[&str]) -> BlobCommand {
     BlobCommand::PutBlockList(PutBlockList {
         blob: path(name),
-        blocks: ids.iter().map(|id| (BlockPlace::Latest, block_id(id))).collect(),
+        blocks: ids.iter().map(|id| (BlockSource::Latest, block_id(id))).collect(),
         sums: TransferSums::default(),
         text: Bytes::new(),
         new: NewBlob::default(),
