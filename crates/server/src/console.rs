@@ -195,9 +195,9 @@ fn derived(metrics: &LocalMetrics) -> Vec<HealthFigure> {
         figures.push(gauge("commit_p99_us", help, bound.map_or(0, |bound| bound / 1_000)));
     }
     let blocks = metrics.blocks_cached + metrics.blocks_read;
-    if blocks > 0 {
+    if let Some(permille) = (metrics.blocks_cached * 1_000).checked_div(blocks) {
         let help = "Blocks of table files that were found in memory, of a thousand, since the start";
-        figures.push(gauge("cache_hit_permille", help, metrics.blocks_cached * 1_000 / blocks));
+        figures.push(gauge("cache_hit_permille", help, permille));
     }
     figures
 }

@@ -40,7 +40,8 @@ fn fill_with_blobs(data: &Path) {
         let response = connection.send(&request).unwrap();
         assert_eq!(response.status, 201, "{}: {}", request.target, response.text());
     };
-    let bytes = |seed: u8, length: usize| (0..length).map(|at| (at % 251) as u8 ^ seed).collect::<Vec<u8>>();
+    let bytes =
+        |seed: u8, length: usize| (0..=250).cycle().take(length).map(|at: u8| at ^ seed).collect::<Vec<u8>>();
     let blob =
         |target: &str, kind: &str, body: Vec<u8>| put(target, body).with_header("x-ms-blob-type", kind);
     send(put("/box?restype=container", Vec::new()));

@@ -84,6 +84,14 @@ struct TotalsKey {
     row: String,
 }
 
+/// What is to be written now.
+struct Due {
+    logs: Vec<(LogKey, Log)>,
+    totals: Vec<(TotalsKey, Totals)>,
+    /// Requests that found no room since the last time.
+    left_out: u64,
+}
+
 impl Analytics {
     /// With nothing gathered yet.
     pub fn new(log_seconds: u64) -> Arc<Self> {
@@ -147,7 +155,7 @@ impl Analytics {
 
     /// Writes logs and sums that are due, or all of them.
     async fn write_due(&self, store: &AnalyticsStore, now: DateTime, is_last: bool) {
-        let (logs, totals, left_out) = self.take_due(now, is_last);
+        let Due { logs, totals, left_out } = self.take_due(now, is_last);
         if left_out > 0 {
             tracing::warn!(left_out, "requests were left out of the logs of Storage Analytics");
         }
@@ -163,7 +171,7 @@ impl Analytics {
         }
     }
 
-    fn take_due(&self, now: DateTime, is_last: bool) -> (Vec<(LogKey, Log)>, Vec<(TotalsKey, Totals)>, u64) {
+    fn take_due(&self, now: DateTime, is_last: bool) -> Due {
         let mut gathered = self.lock();
         let is_log_due = |log: &Log| {
             is_last
@@ -172,7 +180,7 @@ impl Analytics {
         };
         let logs = gathered.logs.extract_if(.., |_, log| is_log_due(log)).collect();
         let totals = gathered.totals.extract_if(.., |key, _| is_last || key.is_over(now)).collect();
-        (logs, totals, std::mem::take(&mut gathered.left_out))
+        Due { logs, totals, left_out: std::mem::take(&mut gathered.left_out) }
     }
 
     /// Removes what is older than it is to be kept.

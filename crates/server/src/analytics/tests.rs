@@ -119,12 +119,7 @@ fn time(text: &str) -> DateTime {
 
 fn everything() -> ServiceProperties {
     let retention = RetentionPolicy { days: Some(7) };
-    let metrics = Metrics {
-        version: "1.0".into(),
-        enabled: true,
-        include_apis: Some(true),
-        retention: retention.clone(),
-    };
+    let metrics = Metrics { version: "1.0".into(), enabled: true, include_apis: Some(true), retention };
     ServiceProperties {
         logging: Logging { version: "2.0".into(), delete: true, read: true, write: true, retention },
         hour_metrics: metrics.clone(),
