@@ -4,92 +4,59 @@
 
 mod common;
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use common::reopened::Reopened;
+use tavola_engine::conformance::Reopen;
 use tavola_engine::conformance::content::{self, ContentHarness};
-use tavola_engine::conformance::{Reopen, TestClock};
 use tavola_engine::{ContentFaultSettings, ContentStore, Engine, FaultContents};
-use tavola_engine_local::{LocalEngine, LocalSettings};
 
 struct LocalHarness {
-    root: tempfile::TempDir,
-    clock: Arc<TestClock>,
+    local: Reopened,
     faults: Option<ContentFaultSettings>,
-    state: Mutex<State>,
-}
-
-struct State {
-    generation: u64,
-    local: Option<Arc<LocalEngine>>,
-    contents: Option<Arc<dyn ContentStore>>,
+    /// What the suite sees: the contents themselves or their fault-injecting wrapper.
+    seen: Mutex<Option<Arc<dyn ContentStore>>>,
 }
 
 impl LocalHarness {
     fn new(faults: Option<ContentFaultSettings>) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let clock = Arc::new(TestClock::new());
-        let state = Mutex::new(State { generation: 0, local: None, contents: None });
-        let harness = Self { root, clock, faults, state };
-        harness.open(0);
+        let harness = Self { local: Reopened::new(), faults, seen: Mutex::default() };
+        harness.look();
         harness
     }
 
-    fn data_dir(&self, generation: u64) -> PathBuf {
-        self.root.path().join(generation.to_string())
-    }
-
-    fn open(&self, generation: u64) {
-        let settings = LocalSettings::new(self.data_dir(generation));
-        let local = LocalEngine::open(settings, self.clock.clone()).unwrap();
-        let contents: Arc<dyn ContentStore> = match self.faults {
+    fn look(&self) {
+        let (engine, generation) = self.local.engine();
+        let seen: Arc<dyn ContentStore> = match self.faults {
             Some(faults) => Arc::new(FaultContents::new(
-                local.contents(),
+                engine.contents(),
                 ContentFaultSettings { seed: faults.seed.wrapping_add(generation), ..faults },
             )),
-            None => local.contents(),
+            None => engine.contents(),
         };
-        *self.state.lock().unwrap() = State { generation, local: Some(local), contents: Some(contents) };
+        *self.seen.lock().unwrap() = Some(seen);
     }
 }
 
 #[async_trait]
 impl ContentHarness for LocalHarness {
     fn contents(&self) -> Arc<dyn ContentStore> {
-        self.state.lock().unwrap().contents.clone().unwrap()
+        self.seen.lock().unwrap().clone().unwrap()
     }
 
     fn engine(&self) -> Arc<dyn Engine> {
-        self.state.lock().unwrap().local.clone().unwrap()
+        self.local.engine().0
     }
 
     async fn reopen(&self, how: Reopen) {
-        let (generation, local) = {
-            let mut state = self.state.lock().unwrap();
-            state.contents = None;
-            (state.generation, state.local.take().unwrap())
-        };
-        let next = match how {
-            Reopen::Crashed => {
-                // What a killed process leaves is what its files hold while it still runs.
-                common::copy_tree(&self.data_dir(generation), &self.data_dir(generation + 1));
-                drop(local);
-                std::fs::remove_dir_all(self.data_dir(generation)).unwrap();
-                generation + 1
-            }
-            Reopen::Closed => {
-                local.close().await;
-                drop(local);
-                generation
-            }
-        };
-        self.open(next);
+        *self.seen.lock().unwrap() = None;
+        self.local.reopen(how).await;
+        self.look();
     }
 
     async fn used_bytes(&self) -> Option<u64> {
-        let local = self.state.lock().unwrap().local.clone().unwrap();
-        Some(local.contents().usage().unwrap().bytes)
+        Some(self.local.engine().0.contents().usage().unwrap().bytes)
     }
 }
 

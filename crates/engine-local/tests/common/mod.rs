@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod reopened;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
@@ -84,13 +86,13 @@ pub fn disk_bytes(root: &Path) -> u64 {
     files(root).iter().filter_map(|path| fs::metadata(path).ok()).map(|data| data.blocks() * 512).sum()
 }
 
-/// Copies a folder; files with holes keep them.
+/// Copies a folder, which may be in use; files with holes keep them. What vanishes meanwhile is of a space that was dropped.
 pub fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
+    let Some(entries) = unless_gone(fs::read_dir(from)) else { return };
+    for entry in entries.filter_map(unless_gone) {
         let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
+        if unless_gone(entry.file_type()).is_some_and(|file_type| file_type.is_dir()) {
             copy_tree(&entry.path(), &target);
         } else {
             copy_sparse(&entry.path(), &target);
@@ -98,7 +100,18 @@ pub fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
+fn unless_gone<T>(result: std::io::Result<T>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => panic!("cannot copy: {error}"),
+    }
+}
+
 fn copy_sparse(from: &Path, to: &Path) {
+    if unless_gone(fs::metadata(from)).is_none() {
+        return;
+    }
     let source = Sparse::read(from);
     let file = fs::File::create(to).unwrap();
     source.parts.iter().for_each(|(at, bytes)| file.write_all_at(bytes, *at).unwrap());
