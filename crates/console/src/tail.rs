@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tavola_model::{AccountName, PlanKind, StorageService};
 use tavola_odata::write_filter;
 use tavola_telemetry::{AccessRecord, RecordSink, Target};
@@ -32,10 +33,40 @@ struct State {
     seconds: VecDeque<Second>,
 }
 
+/// A request as it is kept. It becomes JSON when a page asks for it: most never are.
 struct Entry {
     number: u64,
     account: Option<AccountName>,
-    shown: Value,
+    shown: Shown,
+}
+
+/// What a page is told of a request.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    n: u64,
+    at: i64,
+    account: Option<Box<str>>,
+    service: &'static str,
+    operation: Option<&'static str>,
+    resource: Option<Box<str>>,
+    text: String,
+    partition: Option<Box<str>>,
+    kind: &'static str,
+    ranges: Option<usize>,
+    scanned: u64,
+    returned: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    queued: f64,
+    executed: f64,
+    total: f64,
+    status: u16,
+    code: Option<&'static str>,
+    throttled: bool,
+    id: Box<str>,
+    client_id: Option<Box<str>>,
+    weight: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -55,10 +86,10 @@ impl Tail {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let new = state.requests.iter().filter(|entry| entry.number > after);
         let shown = new.filter(|entry| entry.account.as_ref().is_some_and(&is_shown));
-        let mut entries: Vec<Value> = shown.map(|entry| entry.shown.clone()).collect();
+        let mut entries: Vec<&Entry> = shown.collect();
         let surplus = entries.len().saturating_sub(max);
-        entries.drain(..surplus);
-        (entries, state.next)
+        let shown = entries.drain(surplus..).filter_map(|entry| serde_json::to_value(&entry.shown).ok());
+        (shown.collect(), state.next)
     }
 
     /// How many requests of each kind there were, second by second: `[at, point, range, …]`.
@@ -122,38 +153,38 @@ fn is_read(operation: Option<&str>) -> bool {
     operation.is_none_or(|operation| reads.iter().any(|read| operation.starts_with(read)))
 }
 
-fn show(record: &AccessRecord, number: u64, kind: usize) -> Value {
+fn show(record: &AccessRecord, number: u64, kind: usize) -> Shown {
     let service = match record.service {
         StorageService::Table => "table",
         StorageService::Queue => "queue",
         StorageService::Blob => "blob",
     };
     let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
-    json!({
-        "n": number,
-        "at": record.received.unix_seconds() * 1000 + i64::from(record.received.time_of_day().3 / 10_000),
-        "account": record.account.as_ref().map(AccountName::as_str),
-        "service": service,
-        "operation": record.operation,
-        "resource": record.resource,
-        "text": text(record),
-        "partition": partition(record),
-        "kind": KINDS[kind],
-        "ranges": record.plan.map(|plan| plan.ranges),
-        "scanned": record.rows_scanned,
-        "returned": record.rows_returned,
-        "bytesIn": record.bytes_in,
-        "bytesOut": record.bytes_out,
-        "queued": milliseconds(record.durations.queued),
-        "executed": milliseconds(record.durations.executed),
-        "total": milliseconds(record.durations.total),
-        "status": record.status,
-        "code": record.code.map(|code| code.as_str()),
-        "throttled": record.throttled,
-        "id": record.request_id,
-        "clientId": record.client_request_id,
-        "weight": record.weight,
-    })
+    Shown {
+        n: number,
+        at: record.received.unix_seconds() * 1000 + i64::from(record.received.time_of_day().3 / 10_000),
+        account: record.account.as_ref().map(|account| account.as_str().into()),
+        service,
+        operation: record.operation,
+        resource: record.resource.clone(),
+        text: text(record),
+        partition: partition(record).map(Into::into),
+        kind: KINDS[kind],
+        ranges: record.plan.map(|plan| plan.ranges),
+        scanned: record.rows_scanned,
+        returned: record.rows_returned,
+        bytes_in: record.bytes_in,
+        bytes_out: record.bytes_out,
+        queued: milliseconds(record.durations.queued),
+        executed: milliseconds(record.durations.executed),
+        total: milliseconds(record.durations.total),
+        status: record.status,
+        code: record.code.map(|code| code.as_str()),
+        throttled: record.throttled,
+        id: record.request_id.clone(),
+        client_id: record.client_request_id.clone(),
+        weight: record.weight,
+    }
 }
 
 fn partition(record: &AccessRecord) -> Option<&str> {
@@ -167,7 +198,7 @@ fn partition(record: &AccessRecord) -> Option<&str> {
 fn text(record: &AccessRecord) -> String {
     let resource = record.resource.as_deref().unwrap_or_default();
     let quoted = |key: &str| key.replace('\'', "''");
-    let text = match &record.target {
+    let mut text = match &record.target {
         Target::Whole => resource.to_owned(),
         Target::Entity { partition, row, .. } if record.service == StorageService::Table => {
             format!("{resource}(PartitionKey='{}',RowKey='{}')", quoted(partition), quoted(row))
@@ -195,5 +226,45 @@ fn text(record: &AccessRecord) -> String {
             text
         }
     };
-    text.chars().take(TEXT_CHARS_MAX).collect()
+    let end = text.char_indices().nth(TEXT_CHARS_MAX).map_or(text.len(), |(end, _)| end);
+    text.truncate(end);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tavola_model::DateTime;
+
+    fn record(account: &str, row: &str) -> AccessRecord {
+        let mut record = AccessRecord::new(DateTime::from_unix_ticks(12_345_678), StorageService::Table);
+        record.account = AccountName::parse(account);
+        record.operation = Some("GetEntity");
+        record.resource = Some("People".into());
+        record.target = Target::Entity { partition: "it's".into(), row: row.into(), properties: 0 };
+        record.bytes_out = 7;
+        record
+    }
+
+    #[test]
+    fn a_page_gets_the_newest_requests_of_its_accounts() {
+        let tail = Tail::default();
+        let records: Vec<_> = (0..REQUESTS_MAX + 5).map(|row| record("mine", &row.to_string())).collect();
+        tail.observe(&records);
+        tail.observe(&[record("other", "x"), record("mine", "last")]);
+        let (shown, last) = tail.since(0, 2, |account| account.as_str() == "mine");
+        assert_eq!(last, REQUESTS_MAX as u64 + 7);
+        assert_eq!(shown.len(), 2);
+        assert_eq!(shown[0]["text"], format!("People(PartitionKey='it''s',RowKey='{}')", REQUESTS_MAX + 4));
+        assert_eq!(shown[1]["n"], last);
+        assert_eq!((&shown[1]["bytesOut"], &shown[1]["kind"]), (&Value::from(7), &Value::from("point")));
+        assert!(tail.since(last, 2, |_| true).0.is_empty());
+        assert_eq!(tail.state.lock().unwrap().requests.len(), REQUESTS_MAX);
+    }
+
+    #[test]
+    fn the_text_of_a_request_is_bounded_and_cut_between_characters() {
+        let text = text(&record("mine", &"é".repeat(3 * TEXT_CHARS_MAX)));
+        assert_eq!(text.chars().count(), TEXT_CHARS_MAX);
+    }
 }
