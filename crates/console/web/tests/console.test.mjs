@@ -424,7 +424,10 @@ describe('everywhere', () => {
   test('keys lead everywhere: palette, pages, theme', async () => {
     await visit('overview');
     await page.keyboard.press('Control+k');
+    const palette = page.getByRole('dialog', { name: 'Go to' });
+    await palette.getByRole('combobox').waitFor();
     await page.keyboard.type('jobs');
+    await palette.getByRole('option', { name: 'jobs' }).first().waitFor();
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'jobs', level: 1 }).waitFor();
     for (const [key, title] of [['l', 'Live requests'], ['a', 'Advisor'], ['o', 'Overview']]) {
