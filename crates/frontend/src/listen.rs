@@ -15,6 +15,7 @@ use tavola_protocol::Response;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use crate::answer::AnswerBody;
 use crate::body::{RequestBody, Transfers};
@@ -248,8 +249,12 @@ impl Frontend {
         }
         let received = Received::new(parts, origin, metadata_names);
         let body = RequestBody::new(incoming, &received.headers, origin.is_server);
-        // Boxed: the future is large, and would else be moved along with the connection.
-        match Box::pin(self.pipeline.respond(&received, body, &self.transfers)).await {
+        let request_id = self.pipeline.next_request_id();
+        // What is logged on the way has the id; at the level that the log has by default it costs nothing.
+        let span = tracing::info_span!("request", request_id);
+        // Boxed: the future is large, and would else be moved along with the connection and into the span.
+        let answer = Box::pin(self.pipeline.respond(request_id, &received, body, &self.transfers));
+        match answer.instrument(span).await {
             Answer::Ours(response, body) => {
                 let is_head = received.method == http::Method::HEAD;
                 let metadata_case = match response.metadata.as_slice() {

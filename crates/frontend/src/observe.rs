@@ -83,19 +83,19 @@ impl<'a> Observation<&'a Recorder> {
         }
     }
 
-    /// The account that is addressed. Where a log is kept for it, the request is recorded with its detail.
+    /// The account that is addressed. Where a log is kept for it, every request is recorded.
     pub fn note_account(&mut self, account: &AccountName, received: &Received) {
-        if !self.is_forwarded && self.recorder.logs_all_of(account, self.counted.service) {
-            let record = self
-                .record
-                .get_or_insert_with(|| Box::new(AccessRecord::new(self.received, self.counted.service)));
-            // Every other one of this account is recorded too.
+        let service = self.counted.service;
+        if !self.is_forwarded && self.recorder.records_all_of(account, service) {
+            let record =
+                self.record.get_or_insert_with(|| Box::new(AccessRecord::new(self.received, service)));
             record.weight = 1;
+        }
+        let Some(record) = &mut self.record else { return };
+        if self.recorder.detail_of(account, service).is_some() {
             record.detail = Some(Box::new(log_detail::of(account, received)));
         }
-        if let Some(record) = &mut self.record {
-            record.account = Some(account.clone());
-        }
+        record.account = Some(account.clone());
     }
 
     /// What is asked for.

@@ -18,7 +18,6 @@ use tavola_model::{
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
 use tavola_service::{AnswerRoom, ByteSource, Executed, Service, cors};
 use tavola_telemetry::Recorder;
-use tracing::Instrument as _;
 
 use crate::accounts::LiveAccounts;
 use crate::answer::{self, AnswerBody, Download};
@@ -124,9 +123,10 @@ impl Pipeline {
         Self { limits, ..self }
     }
 
-    /// The answer to a request, whatever became of it.
+    /// The answer to the request with this id, whatever became of it.
     pub(crate) async fn respond(
         &self,
+        request_id: String,
         received: &Received,
         body: RequestBody,
         transfers: &Transfers,
@@ -137,7 +137,7 @@ impl Pipeline {
             &received.method,
             &received.headers,
             address.as_ref(),
-            self.ids.next_request().to_string(),
+            request_id,
             received.origin.secure,
         );
         reply.show_plan = self.settings.show_plan;
@@ -172,9 +172,7 @@ impl Pipeline {
             _ if host.len() > HOST_BYTES_MAX => Err(ErrorCode::InvalidUri.into()),
             (Some(address), Some(query)) => {
                 let head = Head { received, query, address };
-                let answer = self.answer(head, &mut body, transfers, &reply, &mut exchange, now);
-                // What is logged on the way has the id; at the level that the log has by default it costs nothing.
-                answer.instrument(tracing::info_span!("request", request_id = reply.request_id)).await
+                self.answer(head, &mut body, transfers, &reply, &mut exchange, now).await
             }
             (None, _) => Err(ErrorCode::InvalidUri.into()),
             // A query that is not text has nothing that a signature could cover.

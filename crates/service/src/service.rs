@@ -162,18 +162,21 @@ impl Service {
     }
 
     /// Does what was permitted, with the bytes that its client sends.
-    pub async fn execute_with(
-        &self,
+    pub fn execute_with<'a>(
+        &'a self,
         permitted: Permitted,
         room: Option<Arc<dyn AnswerRoom>>,
-        upload: Option<&mut dyn ByteSource>,
-    ) -> Result<Executed, ServiceError> {
+        upload: Option<&'a mut dyn ByteSource>,
+    ) -> impl Future<Output = Result<Executed, ServiceError>> + Send + 'a {
+        // Taken apart here and not in the future, which would hold it whole and in parts, in every request.
         let service = permitted.service();
         let overwrites = if permitted.may_overwrite() { Overwrites::Allowed } else { Overwrites::Refused };
         let (account, command, limit) = permitted.into_parts();
         let sent = Sent { upload, overwrites, room: room.clone() };
-        let done = self.execute_command(&account, service, command, limit.as_ref(), room, sent).await;
-        done.map_err(|failure| failure.answer(service))
+        async move {
+            let done = self.execute_command(&account, service, command, limit.as_ref(), room, sent).await;
+            done.map_err(|failure| failure.answer(service))
+        }
     }
 
     /// The version that a request to the blob service is taken for if it names none, where the account has set one.

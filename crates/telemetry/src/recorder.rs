@@ -5,7 +5,7 @@
 //! only one in `k` is recorded, and its weight says so; `k` follows the rate. A record that finds the queue full is
 //! dropped and counted.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
@@ -37,10 +37,10 @@ pub struct Recorder {
     clock: Arc<dyn Clock>,
     waiting: ArrayQueue<Box<AccessRecord>>,
     slow_time: Option<Duration>,
-    /// Services of accounts of which every request is recorded, with its detail.
-    logged: ArcSwap<HashSet<(AccountName, StorageService)>>,
-    /// There are any.
-    is_logging: AtomicBool,
+    /// Services of accounts whose records are to have their detail.
+    detailed: ArcSwap<HashMap<(AccountName, StorageService), DetailOf>>,
+    /// Every request to some of them is recorded.
+    records_all: AtomicBool,
     /// Requests that asked whether they are recorded.
     asked: AtomicU64,
     /// One request in this many, a power of two, is recorded.
@@ -52,6 +52,15 @@ pub struct Recorder {
     thread: OnceLock<Thread>,
     running: Mutex<Option<JoinHandle<()>>>,
     hand_over: Mutex<HandOver>,
+}
+
+/// Which requests are recorded with their detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DetailOf {
+    /// Those that are recorded anyway: enough for sums, as records have weights.
+    Sampled,
+    /// Every one, at any load: a log has a line for each.
+    All,
 }
 
 /// What the one who hands over keeps from one time to the next.
@@ -81,8 +90,8 @@ impl Recorder {
         Self {
             counts: RequestCounts::default(),
             slow_time: None,
-            logged: ArcSwap::default(),
-            is_logging: AtomicBool::new(false),
+            detailed: ArcSwap::default(),
+            records_all: AtomicBool::new(false),
             waiting: ArrayQueue::new(if sinks.is_empty() { 1 } else { WAITING_MAX }),
             sinks,
             clock,
@@ -113,15 +122,22 @@ impl Recorder {
         self.slow_time
     }
 
-    /// From now on every request to these services of accounts is recorded, with its detail.
-    pub fn log_all_of(&self, logged: HashSet<(AccountName, StorageService)>) {
-        self.is_logging.store(!logged.is_empty(), Ordering::Relaxed);
-        self.logged.store(Arc::new(logged));
+    /// From now on records of these services of accounts have their detail, and of some there is one of every request.
+    pub fn detail(&self, detailed: HashMap<(AccountName, StorageService), DetailOf>) {
+        let records_all = detailed.values().any(|of| *of == DetailOf::All);
+        self.detailed.store(Arc::new(detailed));
+        self.records_all.store(records_all, Ordering::Release);
     }
 
-    /// Whether every request to a service of an account is recorded, with its detail.
-    pub fn logs_all_of(&self, account: &AccountName, service: StorageService) -> bool {
-        self.is_logging.load(Ordering::Relaxed) && self.logged.load().contains(&(account.clone(), service))
+    /// Whether every request to a service of an account is recorded.
+    pub fn records_all_of(&self, account: &AccountName, service: StorageService) -> bool {
+        // One flag is all that most requests look at.
+        self.records_all.load(Ordering::Acquire) && self.detail_of(account, service) == Some(DetailOf::All)
+    }
+
+    /// Which requests to a service of an account are recorded with their detail.
+    pub fn detail_of(&self, account: &AccountName, service: StorageService) -> Option<DetailOf> {
+        self.detailed.load().get(&(account.clone(), service)).copied()
     }
 
     /// What was counted of all requests.
@@ -343,6 +359,20 @@ mod tests {
         assert!((225_000..275_000).contains(&sum), "{sum} of 250,000");
         let odd: u32 = kept.iter().filter(|(_, status)| *status == 1).map(|(weight, _)| weight).sum();
         assert!((105_000..145_000).contains(&odd), "{odd} of 125,000");
+    }
+
+    #[test]
+    fn only_where_a_log_is_kept_every_request_is_recorded() {
+        let (recorder, ..) = recorder();
+        let [logged, summed] = ["logged", "summed"].map(|name| AccountName::parse(name).unwrap());
+        let table = |account: &AccountName| (account.clone(), StorageService::Table);
+        recorder.detail([(table(&summed), DetailOf::Sampled)].into());
+        assert!(!recorder.records_all_of(&summed, StorageService::Table));
+        assert_eq!(recorder.detail_of(&summed, StorageService::Table), Some(DetailOf::Sampled));
+        recorder.detail([(table(&summed), DetailOf::Sampled), (table(&logged), DetailOf::All)].into());
+        assert!(recorder.records_all_of(&logged, StorageService::Table));
+        assert!(!recorder.records_all_of(&logged, StorageService::Queue), "of this service no log is kept");
+        assert!(!recorder.records_all_of(&summed, StorageService::Table));
     }
 
     #[test]

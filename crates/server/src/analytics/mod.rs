@@ -2,7 +2,8 @@
 //! accounts whose properties ask for them
 //! (<https://learn.microsoft.com/azure/storage/common/storage-analytics>).
 //!
-//! Access records come in as to any other sink; for these services every request has one. What is gathered waits in
+//! Access records come in as to any other sink. A log has a line for every request, so each has a record where logs are
+//! kept; metrics, which a new account has, add up the records that there are, by their weights. What is gathered waits in
 //! memory, bounded, and is written through the service like anything else: logs every minute, metrics when their hour or
 //! minute is over, all of it when the server stops. As with the real service a log may lack requests, if the server is
 //! killed or records come too fast; nothing waits for it.
@@ -11,7 +12,7 @@ mod line;
 mod store;
 mod totals;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,9 @@ use arc_swap::ArcSwap;
 use tavola_frontend::LiveAccounts;
 use tavola_model::{AccountName, Clock, DateTime, Logging, ServiceProperties, StorageService};
 use tavola_service::Service;
-use tavola_telemetry::{AccessKind, AccessRecord, RecordSink, Recorder, SERVICES, UNKNOWN_OPERATION};
+use tavola_telemetry::{
+    AccessKind, AccessRecord, DetailOf, RecordSink, Recorder, SERVICES, UNKNOWN_OPERATION,
+};
 use tokio::sync::watch;
 
 use store::AnalyticsStore;
@@ -147,9 +150,9 @@ impl Analytics {
                 }
             }
         }
-        let logged: HashSet<ServiceKey> = settings.keys().cloned().collect();
+        let detailed = settings.iter().map(|(key, properties)| (key.clone(), detail_of(&properties.logging)));
+        recorder.detail(detailed.collect());
         self.settings.store(Arc::new(settings));
-        recorder.log_all_of(logged);
         Ok(())
     }
 
@@ -165,7 +168,7 @@ impl Analytics {
             }
         }
         for (key, totals) in totals {
-            if let Err(error) = store.write_totals(&key, totals).await {
+            if let Err(error) = store.write_totals(&key, &totals).await {
                 tracing::warn!(account = %key.account, table = key.table, %error, "cannot write metrics of Storage Analytics");
             }
         }
@@ -277,12 +280,14 @@ impl TotalsKey {
 }
 
 fn is_wanted(properties: &ServiceProperties) -> bool {
-    let logging = &properties.logging;
-    logging.read
-        || logging.write
-        || logging.delete
+    detail_of(&properties.logging) == DetailOf::All
         || properties.hour_metrics.enabled
         || properties.minute_metrics.enabled
+}
+
+/// Which requests have to be recorded.
+fn detail_of(logging: &Logging) -> DetailOf {
+    if logging.read || logging.write || logging.delete { DetailOf::All } else { DetailOf::Sampled }
 }
 
 fn is_logged(logging: &Logging, access: AccessKind) -> bool {

@@ -22,6 +22,8 @@ use super::totals::{Period, Totals, table_name};
 use super::{Log, LogKey, TotalsKey};
 
 const LOGS: &str = "$logs";
+/// How often the sums of a period are tried to be added, while others add theirs.
+const TRIES_MAX: u32 = 100;
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
 /// The store of logs and metrics.
@@ -91,8 +93,8 @@ impl AnalyticsStore {
         self.service.execute_with(permitted, None, Some(&mut source)).await.map(drop)
     }
 
-    /// Writes the sums of a period, with what was written of it before.
-    pub async fn write_totals(&self, key: &TotalsKey, mut totals: Totals) -> Result<(), ServiceError> {
+    /// Writes the sums of a period, with what was written of it before, be it by another server at the same time.
+    pub async fn write_totals(&self, key: &TotalsKey, totals: &Totals) -> Result<(), ServiceError> {
         let table = metrics_table(&key.table)?;
         match self.execute(&key.account, TableCommand::CreateTable(table.clone()).into()).await {
             Err(error) if error.code != ErrorCode::TableAlreadyExists => return Err(error),
@@ -100,16 +102,29 @@ impl AnalyticsStore {
         }
         let partition = Key::parse(&partition_key(key.begin))?;
         let entity = EntityKey { partition, row: Key::parse(&key.row)? };
-        let get = TableCommand::GetEntity(GetEntity { table: table.clone(), key: entity.clone() });
-        match self.execute(&key.account, get.into()).await {
-            Ok(Outcome::Table(TableOutcome::EntityFetched(stored))) => totals.add_stored(&stored.properties),
-            Ok(_) => {}
-            Err(error) if error.code == ErrorCode::ResourceNotFound => {}
-            Err(error) => return Err(error),
+        let mut tries = 0;
+        loop {
+            let get = TableCommand::GetEntity(GetEntity { table: table.clone(), key: entity.clone() });
+            let change = match self.execute(&key.account, get.into()).await {
+                Ok(Outcome::Table(TableOutcome::EntityFetched(stored))) => {
+                    let mut sum = totals.clone();
+                    sum.add_stored(&stored.properties);
+                    EntityChange::Update(sum.properties()?, EtagCondition::Is(stored.etag()))
+                }
+                Ok(_) => EntityChange::Insert(totals.properties()?),
+                Err(error) if error.code == ErrorCode::ResourceNotFound => {
+                    EntityChange::Insert(totals.properties()?)
+                }
+                Err(error) => return Err(error),
+            };
+            let write = EntityWrite { key: entity.clone(), change };
+            let write = TableCommand::WriteEntity(table.clone(), write);
+            tries += 1;
+            match self.execute(&key.account, write.into()).await {
+                Err(error) if tries < TRIES_MAX && is_conflict(error.code) => {}
+                written => return written.map(drop),
+            }
         }
-        let change = EntityChange::InsertOrReplace(totals.properties()?);
-        let write = TableCommand::WriteEntity(table, EntityWrite { key: entity, change });
-        self.execute(&key.account, write.into()).await.map(drop)
     }
 
     /// Removes logs and metrics of a service that are older than its properties say.
@@ -247,6 +262,12 @@ impl AnalyticsStore {
         let account = accounts.get(account).ok_or(ErrorCode::AccountNotFound)?;
         tavola_auth::authorize(&Caller::owner(account, service), None, command, self.clock.now())
     }
+}
+
+/// Whether somebody else has written since it was read.
+fn is_conflict(code: ErrorCode) -> bool {
+    use ErrorCode::{EntityAlreadyExists, ResourceNotFound, UpdateConditionNotSatisfied};
+    matches!(code, EntityAlreadyExists | ResourceNotFound | UpdateConditionNotSatisfied)
 }
 
 fn metrics_table(name: &str) -> Result<TableName, ServiceError> {

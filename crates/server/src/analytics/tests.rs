@@ -39,23 +39,7 @@ impl Bench {
     }
 
     fn record(&self, received: &str, operation: &'static str, status: u16) -> AccessRecord {
-        let detail = RequestDetail {
-            authentication: Authentication::Key,
-            access: if operation == "GetEntity" { AccessKind::Read } else { AccessKind::Write },
-            url: "http://127.0.0.1:10002/devstoreaccount1/People".into(),
-            object_key: "/devstoreaccount1/People".into(),
-            peer: [127, 0, 0, 1].into(),
-            version: None,
-            request_head_bytes: 100,
-            response_head_bytes: 200,
-            content_length: None,
-            content_md5: None,
-            etag: None,
-            last_modified: None,
-            conditions: "".into(),
-            user_agent: None,
-            referrer: None,
-        };
+        let detail = detail(if operation == "GetEntity" { AccessKind::Read } else { AccessKind::Write });
         AccessRecord {
             account: Some(self.account.clone()),
             operation: Some(operation),
@@ -110,6 +94,26 @@ impl Bench {
             (partition, row, entity.properties)
         };
         entities.into_iter().map(shown).collect()
+    }
+}
+
+fn detail(access: AccessKind) -> RequestDetail {
+    RequestDetail {
+        authentication: Authentication::Key,
+        access,
+        url: "http://127.0.0.1:10002/devstoreaccount1/People".into(),
+        object_key: "/devstoreaccount1/People".into(),
+        peer: [127, 0, 0, 1].into(),
+        version: None,
+        request_head_bytes: 100,
+        response_head_bytes: 200,
+        content_length: None,
+        content_md5: None,
+        etag: None,
+        last_modified: None,
+        conditions: "".into(),
+        user_agent: None,
+        referrer: None,
     }
 }
 
@@ -226,4 +230,50 @@ async fn what_is_older_than_its_retention_goes() {
     let hours = bench.entities("$MetricsHourPrimaryTransactionsTable").await;
     assert!(hours.iter().all(|(partition, ..)| partition.as_str() >= "20261109T0600"), "{hours:?}");
     assert_eq!(hours.len(), 2, "of the ninth, in the hour of the sweep, the sum is a little too old");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sums_that_several_write_at_once_are_added_to_each_other() {
+    let bench = Arc::new(Bench::new(everything()).await);
+    bench.analytics.observe(&[bench.record("2026-11-16T06:00:10Z", "GetEntity", 200)]);
+    let Due { totals, .. } = bench.analytics.take_due(time("2026-11-16T07:00:06Z"), true);
+    let (key, sums) = totals.into_iter().find(|(key, _)| key.period == Period::Hour).unwrap();
+    let writers: Vec<_> = (0..8)
+        .map(|_| {
+            let (bench, key, sums) = (bench.clone(), key.clone(), sums.clone());
+            tokio::spawn(async move { bench.store.write_totals(&key, &sums).await })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap().unwrap();
+    }
+    let hours = bench.entities("$MetricsHourPrimaryTransactionsTable").await;
+    assert_eq!(hours[0].2.get("TotalRequests"), Some(EdmValue::Int64(8)));
+}
+
+#[test]
+fn a_record_that_stands_for_several_counts_for_them() {
+    let (account, received) = (AccountName::parse("devstoreaccount1").unwrap(), time("2026-11-16T06:00:10Z"));
+    let record = AccessRecord {
+        account: Some(account.clone()),
+        status: 200,
+        bytes_in: 10,
+        weight: 64,
+        detail: Some(Box::new(detail(AccessKind::Read))),
+        ..AccessRecord::new(received, StorageService::Table)
+    };
+    let mut gathered = Gathered::default();
+    gathered.add(&record, &ServiceProperties::default());
+    let (key, totals) = gathered.totals.first_key_value().unwrap();
+    assert_eq!((key.period, key.row.as_str()), (Period::Hour, "user;All"), "a new account has these");
+    let properties = totals.properties().unwrap();
+    for (name, sum) in [("TotalRequests", 64), ("TotalIngress", 64 * 110), ("Success", 64)] {
+        assert_eq!(properties.get(name), Some(EdmValue::Int64(sum)), "{name}");
+    }
+    assert_eq!(
+        detail_of(&ServiceProperties::default().logging),
+        DetailOf::Sampled,
+        "it needs no more records"
+    );
+    assert_eq!(detail_of(&everything().logging), DetailOf::All);
 }

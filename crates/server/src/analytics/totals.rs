@@ -2,6 +2,7 @@
 //! (<https://learn.microsoft.com/rest/api/storageservices/storage-analytics-metrics-table-schema>).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tavola_model::{EdmValue, Properties, PropertiesBuilder, ServiceError, StorageService};
 use tavola_telemetry::{AccessRecord, Authentication, RequestDetail};
@@ -25,24 +26,26 @@ pub struct Totals {
 const PREFIXES: [Authentication; 3] = [Authentication::Key, Authentication::Sas, Authentication::Anonymous];
 
 impl Totals {
-    /// Adds a request.
+    /// Adds a request, and those that its record stands for.
     pub fn add(&mut self, record: &AccessRecord, detail: &RequestDetail) {
         let ending = Ending::of(record);
-        self.requests += 1;
+        let weight = u64::from(record.weight);
+        self.requests += weight;
         // Refused for want of rights or because of load, a request costs nothing.
         let is_free =
             matches!(ending, Ending::ThrottlingError | Ending::ServerTimeoutError | Ending::ServerOtherError)
                 || ending == Ending::AuthorizationError && detail.authentication == Authentication::Anonymous;
-        self.billable += u64::from(!is_free);
-        self.ingress += detail.request_head_bytes + record.bytes_in;
-        self.egress += detail.response_head_bytes + record.bytes_out;
+        self.billable += u64::from(!is_free) * weight;
+        self.ingress += (detail.request_head_bytes + record.bytes_in) * weight;
+        self.egress += (detail.response_head_bytes + record.bytes_out) * weight;
         if ending == Ending::Success {
             let durations = record.durations;
-            self.end_to_end_ms += durations.total.as_secs_f64() * 1000.0;
-            self.server_ms += (durations.queued + durations.executed).as_secs_f64() * 1000.0;
+            let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0 * float(weight);
+            self.end_to_end_ms += milliseconds(durations.total);
+            self.server_ms += milliseconds(durations.queued + durations.executed);
         }
         let word = format!("{}{}", prefix(detail.authentication), ending.as_str());
-        *self.endings.entry(word).or_default() += 1;
+        *self.endings.entry(word).or_default() += weight;
     }
 
     /// Adds what was stored of the same period before, by an earlier run of the server.

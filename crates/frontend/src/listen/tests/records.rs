@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use tavola_model::{ErrorCode, PlanKind};
-use tavola_telemetry::{AccessKind, AccessRecord, Authentication, RecordSink, Recorder, Target};
+use tavola_telemetry::{AccessKind, AccessRecord, Authentication, DetailOf, RecordSink, Recorder, Target};
 
 use super::*;
 
@@ -150,7 +150,7 @@ async fn a_request_whose_client_goes_away_is_recorded() {
 async fn where_a_log_is_kept_every_record_has_its_detail_and_never_a_signature() {
     let recorded = Recorded::start().await;
     let account = tavola_model::AccountName::parse("devstoreaccount1").unwrap();
-    recorded.recorder.log_all_of([(account, StorageService::Table)].into());
+    recorded.recorder.detail([((account, StorageService::Table), DetailOf::All)].into());
     let (token, mut stream) = (token(), connect(recorded.served.tables).await);
     let headers = "User-Agent: test/1\r\nIf-Match: *\r\n\
                    traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
