@@ -31,7 +31,14 @@ const PARTS: i64 = 1_000_000;
 /// Holds accounts, partitions and queues to their targets.
 pub struct AzureLimits {
     clock: Arc<dyn Clock>,
-    buckets: Mutex<HashMap<u64, Target>>,
+    buckets: Mutex<Buckets>,
+}
+
+/// All buckets that are not full, and some that are.
+struct Buckets {
+    targets: HashMap<u64, Target>,
+    /// How many there are when full ones are looked for next.
+    sweep_at: usize,
 }
 
 /// What one account, partition or queue has left.
@@ -56,23 +63,22 @@ struct Charge {
 impl AzureLimits {
     /// Limits that have not been used yet.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, buckets: Mutex::default() }
+        let buckets = Buckets { targets: HashMap::new(), sweep_at: BUCKETS_KEPT };
+        Self { clock, buckets: Mutex::new(buckets) }
     }
 
     /// Lets a command in, or says why not.
     pub(crate) fn admit(&self, account: &AccountName, command: &Command) -> Result<(), ServiceError> {
         let now = self.clock.monotonic();
         let mut buckets = self.lock();
-        if buckets.len() >= BUCKETS_KEPT {
-            buckets.retain(|_, target| !target.is_full(now));
-        }
+        buckets.sweep(now);
         let of_account = hash(&[account.as_str()]);
-        if !target(&mut buckets, of_account, ACCOUNT_REQUESTS_PER_SECOND, now).take(1, now) {
+        if !buckets.target(of_account, ACCOUNT_REQUESTS_PER_SECOND, now).take(1, now) {
             let message = "Operations per second is over the account limit.";
             return Err(ServiceError::with_message(ErrorCode::ServerBusy, message));
         }
         let Some(charge) = charge(account, command) else { return Ok(()) };
-        let partition = target(&mut buckets, charge.bucket, charge.per_second, now);
+        let partition = buckets.target(charge.bucket, charge.per_second, now);
         if !partition.ask(charge.count, now) {
             return Err(ErrorCode::OperationTimedOut.into());
         }
@@ -92,25 +98,39 @@ impl AzureLimits {
                     page.entities.chunk_by(|one, next| one.key.partition == next.key.partition);
                 for entities in of_partition {
                     let bucket = partition_hash(account, resource, entities[0].key.partition.as_str());
-                    target(&mut buckets, bucket, PARTITION_ENTITIES_PER_SECOND, now).owe(entities.len(), now);
+                    buckets.target(bucket, PARTITION_ENTITIES_PER_SECOND, now).owe(entities.len(), now);
                 }
             }
             Outcome::Queue(QueueOutcome::MessagesGot(got)) => {
                 let bucket = hash(&[account.as_str(), "queue", resource]);
                 let more = got.len().saturating_sub(1);
-                target(&mut buckets, bucket, QUEUE_MESSAGES_PER_SECOND, now).owe(more, now);
+                buckets.target(bucket, QUEUE_MESSAGES_PER_SECOND, now).owe(more, now);
             }
             Outcome::Queue(QueueOutcome::MessagesPeeked(peeked)) => {
                 let bucket = hash(&[account.as_str(), "queue", resource]);
                 let more = peeked.len().saturating_sub(1);
-                target(&mut buckets, bucket, QUEUE_MESSAGES_PER_SECOND, now).owe(more, now);
+                buckets.target(bucket, QUEUE_MESSAGES_PER_SECOND, now).owe(more, now);
             }
             Outcome::Account(_) | Outcome::Table(_) | Outcome::Queue(_) | Outcome::Blob(_) => {}
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Target>> {
+    fn lock(&self) -> MutexGuard<'_, Buckets> {
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Buckets {
+    fn target(&mut self, bucket: u64, per_second: u32, now: Duration) -> &mut Target {
+        self.targets.entry(bucket).or_insert_with(|| Target::new(per_second, now))
+    }
+
+    /// Throws full buckets away once there are many. While most are in use it is not tried with every request.
+    fn sweep(&mut self, now: Duration) {
+        if self.targets.len() >= self.sweep_at {
+            self.targets.retain(|_, target| !target.is_full(now));
+            self.sweep_at = BUCKETS_KEPT.max(2 * self.targets.len());
+        }
     }
 }
 
@@ -161,10 +181,6 @@ impl Target {
         target.fill(now);
         target.given == self.per_second * PARTS && target.asked == 2 * self.per_second * PARTS
     }
-}
-
-fn target(buckets: &mut HashMap<u64, Target>, bucket: u64, per_second: u32, now: Duration) -> &mut Target {
-    buckets.entry(bucket).or_insert_with(|| Target::new(per_second, now))
 }
 
 fn cost(count: usize) -> i64 {
@@ -401,6 +417,6 @@ mod tests {
         }
         limited.clock.pass_ms(2_000);
         assert_eq!(limited.send(1, &get("p")), [1, 0, 0]);
-        assert!(limited.limits.lock().len() < 10);
+        assert!(limited.limits.lock().targets.len() < 10);
     }
 }

@@ -241,6 +241,12 @@ const GROUPS: &[Group] = &[
         "Logs and configuration",
         &[
             (
+                "records-per-second",
+                "COUNT",
+                "500",
+                "Requests a second up to which each is recorded for the advisor, the console and traces; of more only some are. 0 records none",
+            ),
+            (
                 "slow-ms",
                 "MILLISECONDS",
                 "0",

@@ -18,5 +18,5 @@ pub use counts::{
 pub use detail::{AccessKind, Authentication, RequestDetail};
 pub use histogram::{BUCKETS_MAX, Histogram, HistogramReading};
 pub use record::{AccessRecord, Durations, QueryTarget, RecordSink, Target};
-pub use recorder::{DetailOf, RECORDS_PER_SECOND, Recorder};
+pub use recorder::{DetailOf, Recorder};
 pub use trace::TraceParent;

@@ -1,8 +1,8 @@
 //! The hand-over of records from requests to whoever wants them.
 //!
 //! A request never waits here. It asks whether it is recorded, and if so leaves its record in a bounded queue; a
-//! thread takes them out in batches and shows each batch to every sink. At more requests than [`RECORDS_PER_SECOND`]
-//! only one in `k` is recorded, and its weight says so; `k` follows the rate. A record that finds the queue full is
+//! thread takes them out in batches and shows each batch to every sink. At more requests a second than are to be recorded
+//! only one in `k` is, and its weight says so; `k` follows the rate. A record that finds the queue full is
 //! dropped and counted.
 
 use std::collections::HashMap;
@@ -18,9 +18,6 @@ use tavola_model::{AccountName, Clock, StorageService};
 use crate::counts::{Counted, RequestCounts};
 use crate::record::{AccessRecord, RecordSink};
 
-/// Records a second up to which every request is recorded. Those who take them need some 20,000 instructions for each,
-/// so at full load this is less than a hundredth of what requests need.
-pub const RECORDS_PER_SECOND: u32 = 500;
 /// Records that wait at most. The highest rate of an interval fits, so that a burst out of the blue is not lost.
 const WAITING_MAX: usize = 8_192;
 /// How often waiting records are taken out while there are some.
@@ -36,6 +33,8 @@ pub struct Recorder {
     sinks: Vec<Arc<dyn RecordSink>>,
     clock: Arc<dyn Clock>,
     waiting: ArrayQueue<Box<AccessRecord>>,
+    /// Requests a second of which every one is recorded.
+    per_second: u32,
     slow_time: Option<Duration>,
     /// Services of accounts whose records are to have their detail.
     detailed: ArcSwap<HashMap<(AccountName, StorageService), DetailOf>>,
@@ -89,6 +88,7 @@ impl Recorder {
         let hand_over = HandOver { batch: Vec::new(), at: clock.monotonic(), asked: 0, dropped: 0 };
         Self {
             counts: RequestCounts::default(),
+            per_second: u32::MAX,
             slow_time: None,
             detailed: ArcSwap::default(),
             records_all: AtomicBool::new(false),
@@ -109,6 +109,13 @@ impl Recorder {
     /// The time on the clock that requests are measured by.
     pub fn now(&self) -> Duration {
         self.clock.monotonic()
+    }
+
+    /// The same, with about so many records a second; of more requests some are recorded. With 0 none is but what is
+    /// logged.
+    #[must_use]
+    pub fn with_rate(self, per_second: u32) -> Self {
+        Self { per_second, ..self }
     }
 
     /// The same; a request that takes so long to be answered is slow, and whoever answers it is to say so.
@@ -171,7 +178,7 @@ impl Recorder {
 
     /// Whether the next request is recorded, and if so for how many it stands.
     fn sample(&self) -> Option<u32> {
-        if self.sinks.is_empty() {
+        if self.sinks.is_empty() || self.per_second == 0 {
             return None;
         }
         let one_in = self.one_in.load(Ordering::Relaxed);
@@ -254,7 +261,7 @@ impl Recorder {
         if elapsed >= INTERVAL / 2 {
             let one_in = match dropped_now > *dropped {
                 true => self.one_in().saturating_mul(2).min(ONE_IN_MAX),
-                false => one_in(asked_now - *asked, elapsed),
+                false => one_in(asked_now - *asked, elapsed, self.per_second),
             };
             self.one_in.store(one_in, Ordering::Relaxed);
             (*at, *asked, *dropped) = (now, asked_now, dropped_now);
@@ -264,8 +271,8 @@ impl Recorder {
 }
 
 /// One request in how many is recorded, if so many came in this time: the least power of two that keeps the rate.
-fn one_in(requests: u64, elapsed: Duration) -> u32 {
-    let allowed = u128::from(RECORDS_PER_SECOND) * elapsed.as_nanos() / 1_000_000_000;
+fn one_in(requests: u64, elapsed: Duration, per_second: u32) -> u32 {
+    let allowed = u128::from(per_second) * elapsed.as_nanos() / 1_000_000_000;
     let one_in = u128::from(requests).div_ceil(allowed.max(1)).max(1).next_power_of_two();
     u32::try_from(one_in).unwrap_or(ONE_IN_MAX).min(ONE_IN_MAX)
 }
@@ -315,14 +322,14 @@ mod tests {
 
     fn recorder() -> (Recorder, Arc<Kept>, Arc<Held>) {
         let (kept, clock) = (Arc::new(Kept::default()), Arc::new(Held::default()));
-        (Recorder::new(vec![kept.clone()], clock.clone()), kept, clock)
+        (Recorder::new(vec![kept.clone()], clock.clone()).with_rate(500), kept, clock)
     }
 
     #[test]
     fn at_a_low_rate_every_request_is_recorded_in_order() {
         let (recorder, kept, clock) = recorder();
         for second in 0..3 {
-            for number in 0..RECORDS_PER_SECOND {
+            for number in 0..500 {
                 let weight = recorder.sample().unwrap();
                 recorder.push(record(weight, u16::try_from(number % 100 + second).unwrap()));
             }
@@ -403,6 +410,12 @@ mod tests {
         recorder.push(record(1, 404));
         recorder.close();
         assert_eq!(kept.0.lock().unwrap().last(), Some(&(1, 404)));
+    }
+
+    #[test]
+    fn with_a_rate_of_0_nobody_is_asked_to_make_a_record() {
+        let (recorder, ..) = recorder();
+        assert_eq!(recorder.with_rate(0).sample(), None);
     }
 
     #[test]
