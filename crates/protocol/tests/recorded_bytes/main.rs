@@ -12,6 +12,8 @@
 
 mod compare;
 mod corpus;
+#[path = "../recorded/mod.rs"]
+mod recorded;
 
 mod atom;
 mod batch;
