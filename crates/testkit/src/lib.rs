@@ -18,6 +18,8 @@ pub mod blob_crash;
 mod client;
 #[cfg(feature = "client")]
 pub mod crash;
+#[cfg(feature = "client")]
+mod under_load;
 
 #[cfg(feature = "client")]
 mod queue;

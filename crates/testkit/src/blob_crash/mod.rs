@@ -13,12 +13,12 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use fastrand::Rng;
 use http::Method;
 
+use crate::under_load::kill_under;
 use crate::{Connection, DataFolder, Request, Response, ServerOptions, TestServer, server_binary};
 use model::WriterModel;
 use writer::Writer;
@@ -131,25 +131,11 @@ fn one_round(
     }
     check(server, &mut models, report)?;
     let endpoint = server.blob_endpoint().to_owned();
-    let stop = AtomicBool::new(false);
     let write_ms = rng.u64(20..options.write_ms_max.max(21));
-    let writers: Vec<Writer> =
-        models.into_iter().map(|model| Writer::new(&endpoint, model, rng.fork())).collect();
-    let ended: Vec<Result<Writer, String>> = std::thread::scope(|scope| {
-        let stop = &stop;
-        let threads: Vec<_> =
-            writers.into_iter().map(|writer| scope.spawn(move || writer.write_until(stop))).collect();
-        std::thread::sleep(Duration::from_millis(write_ms));
-        server.kill();
-        stop.store(true, Ordering::Relaxed);
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err("a writer panicked".to_owned())))
-            .collect()
-    });
+    let writers = models.into_iter().map(|model| Writer::new(&endpoint, model, rng.fork())).collect();
+    let ended = kill_under(server, write_ms, writers, Writer::write_until)?;
     let mut models = Vec::with_capacity(ended.len());
     for writer in ended {
-        let writer = writer?;
         report.acknowledged += writer.acknowledged;
         report.acknowledged_bytes += writer.acknowledged_bytes;
         models.push(writer.model);

@@ -10,12 +10,12 @@ mod writer;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use http::Method;
 
+use crate::under_load::kill_under;
 use crate::{Connection, DataFolder, Request, ServerOptions, StartError, TestServer};
 use model::PartitionModel;
 use writer::Writer;
@@ -149,25 +149,11 @@ fn one_round(
     if round > 0 {
         delete_table(&mut connection, &format!("round{}", round - 1), tables)?;
     }
-    let stop = AtomicBool::new(false);
     let write_ms = rng.u64(20..options.write_ms_max.max(21));
-    let writers: Vec<Writer> =
-        models.into_iter().map(|model| Writer::new(endpoint, model, rng.fork())).collect();
-    let ended: Vec<Result<Writer, String>> = std::thread::scope(|scope| {
-        let stop = &stop;
-        let threads: Vec<_> =
-            writers.into_iter().map(|writer| scope.spawn(move || writer.write_until(stop))).collect();
-        std::thread::sleep(Duration::from_millis(write_ms));
-        server.kill();
-        stop.store(true, Ordering::Relaxed);
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err("a writer panicked".to_owned())))
-            .collect()
-    });
+    let writers = models.into_iter().map(|model| Writer::new(endpoint, model, rng.fork())).collect();
+    let ended = kill_under(server, write_ms, writers, Writer::write_until)?;
     let mut models = Vec::with_capacity(ended.len());
     for writer in ended {
-        let writer = writer?;
         report.acknowledged += writer.acknowledged;
         report.transactions += writer.transactions;
         models.push(writer.model);
