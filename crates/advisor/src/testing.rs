@@ -51,6 +51,19 @@ pub fn entity(table: &str, at_ms: u64, operation: &'static str, partition: &str,
     record
 }
 
+/// A transaction that inserts and deletes so many entities of five properties.
+pub fn batch(table: &str, at_ms: u64, keys: (&str, &str), inserts: u16, deletes: u16) -> AccessRecord {
+    let target = Target::Batch {
+        partition: keys.0.into(),
+        row: keys.1.into(),
+        operations: inserts + deletes,
+        inserts,
+        deletes,
+        properties_max: if inserts > 0 { 5 } else { 0 },
+    };
+    record(table, at_ms, "EntityGroupTransaction", target)
+}
+
 /// A query that read and returned so many rows. Its plan is the planner's.
 pub fn query(table: &str, at_ms: u64, filter: &str, scanned: usize, returned: usize) -> AccessRecord {
     let filter = parse_filter(filter).unwrap();

@@ -204,7 +204,9 @@ fn text(record: &AccessRecord) -> String {
             format!("{resource}(PartitionKey='{}',RowKey='{}')", quoted(partition), quoted(row))
         }
         Target::Entity { partition, .. } => format!("{resource}/{partition}"),
-        Target::Batch { partition, operations } => format!("$batch {resource} × {operations} in {partition}"),
+        Target::Batch { partition, operations, .. } => {
+            format!("$batch {resource} × {operations} in {partition}")
+        }
         Target::Query(query) => {
             let mut text = resource.to_owned();
             let mut mark = '?';

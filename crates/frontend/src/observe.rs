@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use tavola_model::{
-    AccountName, BlobOutcome, Command, DateTime, EntityChange, EntityPage, ErrorCode, Outcome, PlanKind,
-    PlanReport, QueueCommand, QueueOutcome, ServiceError, StorageService, TableCommand, TableOutcome,
+    AccountName, BlobOutcome, Command, DateTime, EntityChange, EntityPage, EntityWrite, ErrorCode, Outcome,
+    PlanKind, PlanReport, QueueCommand, QueueOutcome, ServiceError, StorageService, TableCommand,
+    TableOutcome,
 };
 use tavola_protocol::{Form, Reply, Response};
 use tavola_telemetry::{AccessRecord, Counted, QueryTarget, Recorder, Target, TraceParent};
@@ -323,30 +324,12 @@ fn table_target(command: &TableCommand, form: &Form) -> Target {
             row: get.key.row.as_str().into(),
             properties: 0,
         },
-        TableCommand::WriteEntity(_, write) => {
-            let properties = match &write.change {
-                EntityChange::Insert(properties)
-                | EntityChange::InsertOrReplace(properties)
-                | EntityChange::InsertOrMerge(properties)
-                | EntityChange::Update(properties, _)
-                | EntityChange::Merge(properties, _) => properties.len(),
-                EntityChange::Delete(_) => 0,
-            };
-            Target::Entity {
-                partition: write.key.partition.as_str().into(),
-                row: write.key.row.as_str().into(),
-                properties: count(properties),
-            }
-        }
-        TableCommand::TransactEntities(transaction) => Target::Batch {
-            partition: transaction
-                .writes
-                .first()
-                .map(|write| write.key.partition.as_str())
-                .unwrap_or("")
-                .into(),
-            operations: count(transaction.writes.len()),
+        TableCommand::WriteEntity(_, write) => Target::Entity {
+            partition: write.key.partition.as_str().into(),
+            row: write.key.row.as_str().into(),
+            properties: count(properties(&write.change)),
         },
+        TableCommand::TransactEntities(transaction) => batch_target(&transaction.writes),
         TableCommand::QueryEntities(query) => Target::Query(Arc::new(QueryTarget {
             filter: query.filter.clone(),
             select: form.select.names.iter().flatten().map(|name| name.as_str().into()).collect(),
@@ -360,6 +343,42 @@ fn table_target(command: &TableCommand, form: &Form) -> Target {
         | TableCommand::GetTableAcl(_)
         | TableCommand::SetTableAcl(..)
         | TableCommand::ProbeTable(..) => Target::Whole,
+    }
+}
+
+fn batch_target(writes: &[EntityWrite]) -> Target {
+    let count = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+    let first = writes.first().map(|write| &write.key);
+    let (mut inserts, mut deletes, mut properties_max) = (0, 0, 0);
+    for write in writes {
+        match &write.change {
+            EntityChange::Insert(_) | EntityChange::InsertOrReplace(_) | EntityChange::InsertOrMerge(_) => {
+                inserts += 1;
+            }
+            EntityChange::Delete(_) => deletes += 1,
+            EntityChange::Update(..) | EntityChange::Merge(..) => {}
+        }
+        properties_max = properties_max.max(properties(&write.change));
+    }
+    Target::Batch {
+        partition: first.map_or("", |key| key.partition.as_str()).into(),
+        row: first.map_or("", |key| key.row.as_str()).into(),
+        operations: count(writes.len()),
+        inserts: count(inserts),
+        deletes: count(deletes),
+        properties_max: count(properties_max),
+    }
+}
+
+/// Properties that an entity is written with.
+fn properties(change: &EntityChange) -> usize {
+    match change {
+        EntityChange::Insert(properties)
+        | EntityChange::InsertOrReplace(properties)
+        | EntityChange::InsertOrMerge(properties)
+        | EntityChange::Update(properties, _)
+        | EntityChange::Merge(properties, _) => properties.len(),
+        EntityChange::Delete(_) => 0,
     }
 }
 

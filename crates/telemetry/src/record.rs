@@ -102,8 +102,16 @@ pub enum Target {
     Batch {
         /// The PartitionKey of all.
         partition: Box<str>,
+        /// The RowKey of the first.
+        row: Box<str>,
         /// How many.
         operations: u16,
+        /// How many of them insert, or replace or merge what may not be there.
+        inserts: u16,
+        /// How many of them delete.
+        deletes: u16,
+        /// The most properties that one of them was written with.
+        properties_max: u16,
     },
 }
 

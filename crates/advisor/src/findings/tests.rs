@@ -7,7 +7,7 @@ use tavola_model::ErrorCode;
 use tavola_telemetry::{AccessRecord, QueryTarget, RecordSink as _, Target};
 
 use super::*;
-use crate::testing::{entity, query, record};
+use crate::testing::{batch, entity, query, record};
 use crate::{SampleEntity, TrafficSettings};
 
 const ACCOUNT: &str = "devstoreaccount1";
@@ -353,6 +353,14 @@ fn a_log_that_is_never_deleted_only_grows() {
     assert!(found(log(999)).is_empty());
     let one_deleted = [entity("Log", 5, "DeleteEntity", "device-001", "x")];
     assert!(found(log(1_000).chain(one_deleted)).is_empty());
+    let batches = |deletes: u16| {
+        (0..20).map(move |n| {
+            let partition = format!("device-{:03}", scattered(n) % 100);
+            batch("Log", n * 100, (&partition, &format!("2026-11-15T18:{n:08}")), 50, deletes)
+        })
+    };
+    only(batches(0), Rule::OnlyGrows, Pattern::HighVolumeDelete);
+    assert!(found(batches(1)).is_empty(), "a batch deletes, too");
     let people =
         (0..2_000_u64).map(|n| entity("People", n, "InsertEntity", &format!("{:x}", scattered(n)), "r"));
     assert!(found(people).is_empty(), "a table of people grows, too, and that is no log");
@@ -382,8 +390,7 @@ fn batches_of_one_are_named() {
     let batches = |ones: u64, others: u64| {
         (0..ones + others).map(move |n| {
             let operations = if n < ones { 1 } else { 20 };
-            let target = Target::Batch { partition: format!("{:x}", scattered(n)).into(), operations };
-            record("T", n * 10, "EntityGroupTransaction", target)
+            batch("T", n * 10, (&format!("{:x}", scattered(n)), "r"), operations, 0)
         })
     };
     only(batches(50, 0), Rule::SingleBatch, Pattern::EntityGroupTransactions);
@@ -472,8 +479,7 @@ fn a_healthy_workload_gives_no_finding() {
     }
     for n in 0..20_u64 {
         records.push(query("Orders", n * 20_000, "", 1_000, 1_000));
-        let target = Target::Batch { partition: format!("customer-{n:04}").into(), operations: 40 };
-        records.push(record("Orders", n * 20_000, "EntityGroupTransaction", target));
+        records.push(batch("Orders", n * 20_000, (&format!("customer-{n:04}"), "order_00000001"), 40, 0));
         let mut conflict = entity("Orders", n * 20_000, "MergeEntity", "customer-0001", "order_00000001");
         conflict.status = 412;
         records.push(conflict);

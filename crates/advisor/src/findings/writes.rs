@@ -162,10 +162,11 @@ fn unpadded(seen: &Seen<'_>) -> Option<Finding> {
 
 fn only_grows(seen: &Seen<'_>) -> Option<Finding> {
     let (writes, order) = (&seen.table.writes, &seen.table.inserts);
-    let inserts = writes.inserts + writes.upserts;
+    let inserts = writes.inserts + writes.upserts + writes.batch_inserts;
+    let changes = writes.batch_operations.saturating_sub(writes.batch_inserts) + writes.updates;
     let times = order.time_partitions.max(order.time_rows);
-    let is_log = inserts >= GROWTH_MIN && times * 10 >= inserts * 9 && writes.updates * 20 <= inserts;
-    if !is_log || writes.deletes > 0 || writes.batch_operations > 0 {
+    let is_log = inserts >= GROWTH_MIN && times * 10 >= inserts * 9 && changes * 20 <= inserts;
+    if !is_log || writes.deletes + writes.batch_deletes > 0 {
         return None;
     }
     let mut finding = seen.finding(Rule::OnlyGrows, Severity::Info, Pattern::HighVolumeDelete);

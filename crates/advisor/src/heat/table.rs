@@ -148,8 +148,9 @@ enum Span<'a> {
 
 fn span(target: &Target) -> Span<'_> {
     match target {
-        Target::Entity { partition, row, .. } => Span::Key(partition, row),
-        Target::Batch { partition, .. } => Span::Key(partition, ""),
+        Target::Entity { partition, row, .. } | Target::Batch { partition, row, .. } => {
+            Span::Key(partition, row)
+        }
         Target::Query(query) => query.filter.as_ref().map_or(Span::Keys(("", ""), None), filter_span),
         Target::Whole => Span::Keys(("", ""), None),
     }

@@ -40,15 +40,13 @@ pub(crate) struct InsertOrder {
 }
 
 impl InsertOrder {
-    /// Takes note of an insert. A batch has one partition and no RowKey here.
-    pub fn observe(&mut self, partition: &str, row: Option<&str>, times: u64) {
+    /// Takes note of an insert, or of those of a batch by the first of them.
+    pub fn observe(&mut self, partition: &str, row: &str, times: u64) {
         self.inserts += times;
         self.time_partitions += if is_time(partition) { times } else { 0 };
-        if let Some(row) = row {
-            self.time_rows += if is_time(row) { times } else { 0 };
-            self.rows.observe(partition, row, times);
-            row.clone_into(&mut self.last_row);
-        }
+        self.time_rows += if is_time(row) { times } else { 0 };
+        self.rows.observe(partition, row, times);
+        row.clone_into(&mut self.last_row);
         let is_end = self.highest.as_deref().is_some_and(|highest| partition >= highest);
         let is_front = self.lowest.as_deref().is_some_and(|lowest| partition <= lowest);
         self.at_end += if is_end { times } else { 0 };
@@ -252,8 +250,8 @@ mod tests {
     fn keys_in_order_are_told_from_scattered_ones() {
         let (mut rising, mut scattered) = (InsertOrder::default(), InsertOrder::default());
         for n in 0..1000_u64 {
-            rising.observe(&format!("{:05}", n / 10), Some("r"), 1);
-            scattered.observe(&format!("{:05}", n * 7919 % 1000), Some("r"), 1);
+            rising.observe(&format!("{:05}", n / 10), "r", 1);
+            scattered.observe(&format!("{:05}", n * 7919 % 1000), "r", 1);
         }
         assert!(rising.at_end >= 999 && rising.advances_up == 99, "{rising:?}");
         assert!(scattered.at_end < 100, "{scattered:?}");
@@ -263,9 +261,9 @@ mod tests {
     #[test]
     fn one_key_from_the_future_does_not_hide_the_order() {
         let mut order = InsertOrder::default();
-        order.observe("zzz", None, 1);
+        order.observe("zzz", "r", 1);
         for n in 0..2000 {
-            order.observe(&format!("{n:05}"), None, 1);
+            order.observe(&format!("{n:05}"), "r", 1);
         }
         assert!(order.at_end > 1700, "{order:?}");
     }

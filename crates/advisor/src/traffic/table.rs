@@ -120,7 +120,7 @@ impl TableTraffic {
                 let is_write = record.operation != Some("GetEntity");
                 match record.operation {
                     Some("InsertEntity" | "InsertOrReplaceEntity" | "InsertOrMergeEntity") => {
-                        self.inserts.observe(&partition, Some(&row), times);
+                        self.inserts.observe(&partition, &row, times);
                         self.numbers.observe(&row, times);
                     }
                     Some("DeleteEntity") => self.deletes.observe(&partition, &row, times),
@@ -128,11 +128,14 @@ impl TableTraffic {
                 }
                 self.keep_point(PointSample { partition, row, is_write });
             }
-            Target::Batch { partition, operations } => {
-                let partition = short(partition);
-                let entities = u64::from(*operations) * times;
-                self.partitions.add(at, &partition, entities);
-                self.inserts.observe(&partition, None, entities);
+            Target::Batch { partition, row, operations, inserts, .. } => {
+                let (partition, row) = (short(partition), short(row));
+                self.partitions.add(at, &partition, u64::from(*operations) * times);
+                if *inserts > 0 {
+                    // The first RowKey stands for those of all.
+                    self.inserts.observe(&partition, &row, u64::from(*inserts) * times);
+                }
+                self.keep_point(PointSample { partition, row, is_write: true });
             }
             Target::Query(query) => {
                 if let Some(partition) = partition_asked(query) {

@@ -24,13 +24,20 @@ pub(crate) struct Writes {
     /// Batches of one operation.
     pub batches_of_one: u64,
     pub batch_operations: u64,
+    /// Operations of batches that insert, and that delete.
+    #[serde(default)]
+    pub batch_inserts: u64,
+    #[serde(default)]
+    pub batch_deletes: u64,
 }
 
 impl Writes {
     pub fn observe(&mut self, record: &AccessRecord) {
         let times = u64::from(record.weight.max(1));
-        if let Target::Batch { operations, .. } = &record.target {
+        if let Target::Batch { operations, inserts, deletes, .. } = &record.target {
             self.batches += times;
+            self.batch_inserts += u64::from(*inserts) * times;
+            self.batch_deletes += u64::from(*deletes) * times;
             self.batch_operations += u64::from(*operations) * times;
             self.batches_of_one += if *operations == 1 { times } else { 0 };
             return;
@@ -54,6 +61,8 @@ impl Writes {
             &mut self.batches,
             &mut self.batches_of_one,
             &mut self.batch_operations,
+            &mut self.batch_inserts,
+            &mut self.batch_deletes,
         ] {
             *counter /= 2;
         }
@@ -79,7 +88,15 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     pub fn observe(&mut self, record: &AccessRecord) {
-        let Target::Entity { partition, row, properties } = &record.target else { return };
+        // Of a batch only the sum of the bytes is known; each entity counts as one of average size.
+        let (partition, row, properties, entities) = match &record.target {
+            Target::Entity { partition, row, properties } => (partition, row, properties, 1),
+            Target::Batch { partition, row, operations, properties_max, .. } => {
+                (partition, row, properties_max, u64::from((*operations).max(1)))
+            }
+            Target::Query(_) | Target::Whole => return,
+        };
+        let bytes = record.bytes_in / entities;
         let times = u64::from(record.weight.max(1));
         match record.code {
             Some(ErrorCode::EntityTooLarge) => self.refused_bytes += times,
@@ -89,13 +106,14 @@ impl Sizes {
         if *properties == 0 {
             return;
         }
-        self.writes += times;
+        let all = entities * times;
+        self.writes += all;
         self.bytes += record.bytes_in * times;
-        self.properties += u64::from(*properties) * times;
-        self.near_bytes += if record.bytes_in >= NEAR_BODY_BYTES { times } else { 0 };
+        self.properties += u64::from(*properties) * all;
+        self.near_bytes += if bytes >= NEAR_BODY_BYTES { all } else { 0 };
         self.near_properties += if *properties >= NEAR_PROPERTIES { times } else { 0 };
-        if record.bytes_in > self.bytes_max {
-            self.bytes_max = record.bytes_in;
+        if bytes > self.bytes_max {
+            self.bytes_max = bytes;
             self.largest = Some((short(partition), short(row)));
         }
         if *properties > self.properties_max {
