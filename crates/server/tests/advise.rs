@@ -4,32 +4,16 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use common::served::{HANG, advised, send, serve, stop};
 use common::{fail, run, succeed, tavola, text};
 use http::Method;
 use serde_json::Value;
-use tavola_testkit::{Connection, DataFolder, Request, ServerOptions, TestServer};
+use tavola_testkit::{Connection, Request};
 
-/// Longer than records take to arrive, on any machine.
-const HANG: Duration = Duration::from_secs(120);
 const PEOPLE: usize = 120;
-
-fn serve(data_dir: &Path) -> TestServer {
-    let options = ServerOptions {
-        binary: Some(PathBuf::from(env!("CARGO_BIN_EXE_tavola"))),
-        data: DataFolder::At(data_dir.to_owned()),
-        ..ServerOptions::default()
-    };
-    TestServer::start_with(&options).unwrap()
-}
-
-fn send(connection: &mut Connection, request: &Request) -> String {
-    let response = connection.send(request).unwrap();
-    assert!((200..300).contains(&response.status), "{}: {}", request.target, response.text());
-    response.text()
-}
 
 fn fill(connection: &mut Connection) {
     let create = Request::new(Method::POST, "/Tables").with_json(r#"{"TableName":"People"}"#);
@@ -42,10 +26,6 @@ fn fill(connection: &mut Connection) {
         );
         send(connection, &Request::new(Method::POST, "/People").with_json(body));
     }
-}
-
-fn advised(data_dir: &Path) -> Value {
-    serde_json::from_str(&succeed(tavola(["advise", "--data", text(data_dir), "--json"]))).unwrap()
 }
 
 /// Asks until the records of a shape of requests have arrived.
@@ -64,19 +44,6 @@ fn advised_with(data_dir: &Path, shape: &str, requests: u64) -> Value {
         assert!(begun.elapsed() < HANG, "{advised:#}");
         std::thread::sleep(Duration::from_millis(50));
     }
-}
-
-/// Ends a server as a service manager does, and waits until it is gone.
-fn stop(mut server: TestServer) {
-    let id = server.process_id();
-    let pid = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let begun = Instant::now();
-    while std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z")) {
-        assert!(begun.elapsed() < HANG, "{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    server.kill();
 }
 
 #[test]

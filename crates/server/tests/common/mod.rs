@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub mod served;
+
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
