@@ -29,7 +29,9 @@ pub use heat::{
 };
 pub use shape::Shape;
 pub use template::{Template, TemplateError};
-pub use traffic::{Figures, PlanMix, Second, Summary, TableFigures, Traffic, TrafficSettings};
+pub use traffic::{
+    Figures, PlanMix, QueueFigures, Second, Span, Summary, TableFigures, Traffic, TrafficSettings,
+};
 pub use whatif::{
     KeyProblem, Partition, ShapeChange, Side, Sources, WhatIf, WhatIfError, WhatIfReport, what_if,
 };

@@ -7,6 +7,7 @@
 //! | `/api/table?account=&table=` | a fresh look at a table |
 //! | `/api/plan?filter=` | how a filter would be read, by the planner that reads it |
 //! | `/api/queue?account=&queue=` | the messages of a queue as they stand, hidden ones too |
+//! | `/api/figures?span=` | all requests of the last `minute`, `quarter`, `hour` or `day`, as in the event stream |
 //! | `/api/findings`, `/api/cost`, `/api/heat` | what the advisor says (`insight.rs`) |
 //! | `POST /api/whatif` | other keys, tried on a copy of a table (`insight.rs`) |
 //! | `POST /api/sas` | a shared access signature (`sas.rs`) |
@@ -14,6 +15,7 @@
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
+use tavola_advisor::Span;
 use tavola_auth::{Account, Caller};
 use tavola_model::{
     AccountName, BlobCommand, BlobOutcome, Command, ErrorCode, ListContainers, ListQueues, Outcome, Query,
@@ -47,6 +49,7 @@ pub(crate) async fn answer(console: &Console, visit: &Visit, request: Request<In
         (&Method::GET, "/api/table") => asked.table().await,
         (&Method::GET, "/api/plan") => asked.plan(),
         (&Method::GET, "/api/queue") => asked.queue().await,
+        (&Method::GET, "/api/figures") => Ok(asked.figures()),
         (&Method::GET, "/api/findings") => asked.findings().await,
         (&Method::GET, "/api/cost") => asked.cost().await,
         (&Method::GET, "/api/heat") => asked.heat(),
@@ -203,6 +206,16 @@ impl Asked<'_> {
             Err(error) if error.code == ErrorCode::NotImplemented => Ok(Vec::new()),
             Err(error) => Err(error),
         }
+    }
+
+    fn figures(&self) -> Value {
+        let span = match self.text("span") {
+            "quarter" => Span::Quarter,
+            "hour" => Span::Hour,
+            "day" => Span::Day,
+            _ => Span::Minute,
+        };
+        self.console.figures(span, |account| self.account(account.as_str()).is_ok())
     }
 
     async fn table(&self) -> Result<Value, ServiceError> {

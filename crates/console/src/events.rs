@@ -15,6 +15,7 @@ use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
+use tavola_advisor::Span;
 use tavola_model::AccountName;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -64,7 +65,7 @@ async fn feed(console: &Console, session_name: &str, sender: &mpsc::Sender<Bytes
             accounts.get(account).is_some_and(|account| session.opens(account, token.as_deref()))
         };
         let mut events = std::mem::take(&mut first);
-        events.push(event("figures", &console.figures(is_shown)));
+        events.push(event("figures", &console.figures(Span::Minute, is_shown)));
         let (requests, now_last) = console.inner.parts.tail.since(last, REQUESTS_MAX, is_shown);
         last = now_last;
         if !requests.is_empty() {
@@ -89,13 +90,13 @@ impl Console {
         self.inner.parts.clock.now().unix_seconds() * 1000
     }
 
-    /// The last minute, and the rates of the tables that are shown.
-    pub(crate) fn figures(&self, is_shown: impl Fn(&AccountName) -> bool) -> Value {
+    /// The last minute or more, and the rates of the tables and queues that are shown.
+    pub(crate) fn figures(&self, span: Span, is_shown: impl Fn(&AccountName) -> bool) -> Value {
         let parts = &self.inner.parts;
-        let mut minute = parts.traffic.figures(parts.clock.now());
-        minute
-            .tables
-            .retain(|table| AccountName::parse(&table.account).is_some_and(|account| is_shown(&account)));
+        let mut minute = parts.traffic.figures(parts.clock.now(), span);
+        let is_shown = |account: &str| AccountName::parse(account).is_some_and(|account| is_shown(&account));
+        minute.tables.retain(|table| is_shown(&table.account));
+        minute.queues.retain(|queue| is_shown(&queue.account));
         json!({
             "now": self.now_ms(),
             "kinds": crate::tail::KINDS,

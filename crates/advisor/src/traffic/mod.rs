@@ -20,8 +20,8 @@ use serde::{Deserialize, Deserializer};
 use tavola_model::{DateTime, StorageService};
 use tavola_telemetry::{AccessRecord, RecordSink};
 
-use figures::Minute;
-pub use figures::{Figures, PlanMix, Second, Summary, TableFigures};
+pub use figures::{Figures, PlanMix, QueueFigures, Second, Span, Summary, TableFigures};
+use figures::{Past, QueueMinute};
 pub(crate) use keys::Numbers;
 pub(crate) use partitions::{ACCOUNT_REQUESTS_PER_SECOND, AccountRate, PARTITION_ENTITIES_PER_SECOND, Peak};
 pub(crate) use shapes::{Compared, ShapeTraffic, plain_text, reservoir_place};
@@ -30,6 +30,8 @@ pub(crate) use writes::{NEAR_BODY_BYTES, NEAR_PROPERTIES};
 
 /// Tables whose traffic is kept; the one that was asked longest ago makes room.
 const TABLES_MAX: usize = 64;
+/// Queues whose rate is kept; the one that was asked longest ago makes room.
+const QUEUES_MAX: usize = 256;
 /// Accounts whose rate is kept.
 const ACCOUNTS_MAX: usize = 64;
 
@@ -54,7 +56,10 @@ pub(crate) struct Kept {
     tables: BTreeMap<(String, String), TableTraffic>,
     accounts: BTreeMap<String, AccountRate>,
     #[serde(skip)]
-    minute: Minute,
+    past: Past,
+    /// By account and name.
+    #[serde(skip)]
+    queues: BTreeMap<(String, String), QueueMinute>,
 }
 
 impl Traffic {
@@ -64,11 +69,12 @@ impl Traffic {
         Arc::new(Self { settings, kept: Mutex::new(kept) })
     }
 
-    /// The last minute, and the rates of each table.
-    pub fn figures(&self, now: DateTime) -> Figures {
-        let kept = self.lock();
-        let mut figures = kept.minute.figures(now.unix_seconds());
-        figures.tables = kept.tables.values().map(|table| table.figures(now.unix_seconds())).collect();
+    /// All requests of the last minute or more, and the rates of each table and queue in the last minute.
+    pub fn figures(&self, now: DateTime, span: Span) -> Figures {
+        let (kept, now) = (self.lock(), now.unix_seconds());
+        let mut figures = kept.past.figures(now, span);
+        figures.tables = kept.tables.values().map(|table| table.figures(now)).collect();
+        figures.queues = kept.queues.iter().map(|(name, queue)| queue.figures(name, now)).collect();
         figures.tables.sort_by(|left, right| right.requests_per_second.total_cmp(&left.requests_per_second));
         figures
     }
@@ -164,7 +170,7 @@ impl RecordSink for Traffic {
 
 impl Kept {
     fn observe(&mut self, record: &AccessRecord) {
-        self.minute.observe(record);
+        self.past.observe(record);
         let Some(account) = &record.account else { return };
         let account = account.as_str();
         if !self.accounts.contains_key(account) && self.accounts.len() < ACCOUNTS_MAX {
@@ -173,8 +179,10 @@ impl Kept {
         if let Some(rate) = self.accounts.get_mut(account) {
             rate.observe(record);
         }
-        if record.service != StorageService::Table {
-            return;
+        match record.service {
+            StorageService::Table => {}
+            StorageService::Queue => return self.observe_queue(account, record),
+            StorageService::Blob => return,
         }
         let Some(table) = &record.resource else { return };
         let key = (account.to_owned(), table.to_ascii_lowercase());
@@ -196,6 +204,19 @@ impl Kept {
         }
         let table = self.tables.entry(key).or_insert_with(|| TableTraffic::new(account, table));
         table.observe(record);
+    }
+
+    fn observe_queue(&mut self, account: &str, record: &AccessRecord) {
+        let is_moved = matches!(record.operation, Some("PutMessage" | "DeleteMessage"));
+        let Some(queue) = record.resource.as_deref().filter(|_| is_moved && record.status < 300) else {
+            return;
+        };
+        let key = (account.to_owned(), queue.to_owned());
+        if !self.queues.contains_key(&key) && self.queues.len() >= QUEUES_MAX {
+            let oldest = self.queues.iter().min_by_key(|(_, queue)| queue.last()).map(|(key, _)| key.clone());
+            oldest.map(|key| self.queues.remove(&key));
+        }
+        self.queues.entry(key).or_default().observe(record);
     }
 }
 

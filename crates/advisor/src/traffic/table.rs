@@ -181,6 +181,7 @@ impl TableTraffic {
             table: self.table.clone(),
             requests_per_second,
             rows_scanned_per_second,
+            p99_ms: self.minute.p99_ms(now),
             plans: self.plans,
         }
     }

@@ -64,13 +64,65 @@ fn figures_are_those_of_the_last_minute() {
     let mut failed = record("T", 119_500, "InsertEntity", Target::Whole);
     failed.status = 500;
     traffic.observe(&[failed]);
-    let figures = traffic.figures(second(120));
+    let figures = traffic.figures(second(120), Span::Minute);
     assert_eq!(figures.seconds.len(), 60);
     assert_eq!((figures.seconds[0].at - START, figures.seconds[59].requests), (60, 2));
     assert!((figures.requests_per_second - 61.0 / 60.0).abs() < 1e-9, "{}", figures.requests_per_second);
     assert!((figures.errors_per_second - 1.0 / 60.0).abs() < 1e-9);
     assert!((figures.tables[0].rows_scanned_per_second - 10.0).abs() < 1e-9);
     assert!((figures.p99_ms - 2.0).abs() < 0.2, "{}", figures.p99_ms);
+}
+
+#[test]
+fn figures_of_longer_times_come_in_longer_steps() {
+    let traffic = Traffic::new(TrafficSettings::default());
+    // Two hours, at one request in a second and then two.
+    for n in 0..7_200_u64 {
+        let records = vec![query("T", n * 1000, "A eq 1", 10, 1); if n < 3_600 { 1 } else { 2 }];
+        traffic.observe(&records);
+    }
+    let of = |span| traffic.figures(second(7_200), span);
+    for (span, steps, step) in [(Span::Quarter, 60, 15), (Span::Hour, 60, 60), (Span::Day, 96, 900)] {
+        let figures = of(span);
+        assert_eq!((figures.seconds.len(), figures.step), (steps, step));
+        assert_eq!(figures.seconds[steps - 1].requests, 2 * u64::try_from(step).unwrap(), "{span:?}");
+    }
+    assert!((of(Span::Hour).requests_per_second - 2.0).abs() < 1e-9);
+    let day = of(Span::Day);
+    assert!(
+        (day.requests_per_second - 1.5).abs() < 1e-9,
+        "since the first request: {}",
+        day.requests_per_second
+    );
+    assert_eq!(day.seconds.iter().filter(|step| step.requests > 0).count(), 8);
+    assert!((day.tables[0].requests_per_second - 2.0).abs() < 1e-9, "tables are of the last minute");
+    assert!((day.tables[0].p99_ms - 2.0).abs() < 0.2, "{}", day.tables[0].p99_ms);
+    assert!(traffic.figures(second(7_400), Span::Minute).tables[0].p99_ms < 0.01, "that is over");
+}
+
+#[test]
+fn queues_have_messages_that_go_in_and_out() {
+    let traffic = Traffic::new(TrafficSettings::default());
+    let message = |n: u64, operation, status| {
+        let mut record = record("orders", n * 1000, operation, Target::Whole);
+        (record.service, record.status) = (StorageService::Queue, status);
+        record
+    };
+    for n in 0..60 {
+        traffic.observe(&[message(n, "PutMessage", 201), message(n, "PutMessage", 201)]);
+        traffic.observe(&[message(n, "GetMessages", 200), message(n, "DeleteMessage", 204)]);
+        traffic.observe(&[message(n, "DeleteMessage", 404)]);
+    }
+    let figures = traffic.figures(second(60), Span::Minute);
+    let [queue] = &figures.queues[..] else { panic!("{figures:?}") };
+    assert_eq!((queue.queue.as_str(), queue.in_per_second, queue.out_per_second), ("orders", 2.0, 1.0));
+    assert!(figures.tables.is_empty());
+    for n in 0..1_000 {
+        let mut other = message(61, "PutMessage", 201);
+        other.resource = Some(format!("q{n}").into());
+        traffic.observe(&[other]);
+    }
+    assert_eq!(traffic.figures(second(62), Span::Minute).queues.len(), QUEUES_MAX);
 }
 
 #[test]
