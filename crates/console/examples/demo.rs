@@ -108,6 +108,7 @@ async fn main() {
         host_names: Vec::new(),
         is_loopback: true,
         port: address.port(),
+        tls: None,
         version: env!("CARGO_PKG_VERSION"),
         token: Box::new(|| None),
     };

@@ -1,4 +1,7 @@
 //! The listener: connections within bounds, each request answered by `respond.rs`.
+//!
+//! With a certificate the one port speaks both TLS and plain HTTP: the first byte of a connection tells them apart.
+//! Beyond loopback whoever speaks plain HTTP is sent to the address over TLS, and no session begins without it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -12,14 +15,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tavola_advisor::{HeatMap, Traffic};
-use tavola_frontend::{LiveAccounts, Shutdown};
+use tavola_frontend::{LiveAccounts, Shutdown, Tls};
 use tavola_model::{Clock, DateTime, RandomSource};
 use tavola_service::Service;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::connect::ServiceUrl;
-use crate::respond::respond;
+use crate::respond::{Origin, respond};
 use crate::server_view::ServerView;
 use crate::session::Sessions;
 use crate::sight::Sights;
@@ -30,6 +35,8 @@ const CONNECTIONS_MAX: usize = 128;
 const STREAMS_MAX: usize = 48;
 /// Also how long a connection may idle between requests.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// The first byte of a TLS connection: a record with a part of the handshake.
+const HANDSHAKE: u8 = 0x16;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// How long to wait after an error of the listener before the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -42,6 +49,8 @@ pub struct ConsoleSettings {
     pub is_loopback: bool,
     /// Its port.
     pub port: u16,
+    /// The certificate of the server, if it has one.
+    pub tls: Option<Tls>,
     /// The version of the server.
     pub version: &'static str,
     /// The console token of now, which opens every account.
@@ -122,10 +131,32 @@ impl Console {
         }
     }
 
-    async fn converse(&self, stream: TcpStream, peer: SocketAddr, mut shutdown: Shutdown) {
+    async fn converse(&self, stream: TcpStream, peer: SocketAddr, shutdown: Shutdown) {
+        let Some(tls) = &self.inner.settings.tls else {
+            return self.requests(stream, Origin { address: peer.ip(), is_secure: false }, shutdown).await;
+        };
+        let mut first = [0];
+        let Ok(Ok(1)) = timeout(HEAD_TIME_MAX, stream.peek(&mut first)).await else { return };
+        let origin = Origin { address: peer.ip(), is_secure: first[0] == HANDSHAKE };
+        if !origin.is_secure {
+            return self.requests(stream, origin, shutdown).await;
+        }
+        match timeout(HEAD_TIME_MAX, tls.accept(stream)).await {
+            Ok(Ok(stream)) => self.requests(stream, origin, shutdown).await,
+            Ok(Err(error)) => tracing::debug!(%error, "handshake with a browser failed"),
+            Err(_) => {}
+        }
+    }
+
+    async fn requests(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        origin: Origin,
+        mut shutdown: Shutdown,
+    ) {
         let service = service_fn(|request: Request<Incoming>| {
             let console = self.clone();
-            async move { Ok::<_, Infallible>(respond(&console, request, peer.ip()).await) }
+            async move { Ok::<_, Infallible>(respond(&console, request, origin).await) }
         });
         let mut http = http1::Builder::new();
         http.max_buf_size(HEAD_BYTES_MAX).timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);

@@ -14,7 +14,9 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, COOKIE, HeaderMap, HeaderValue, SET_COOKIE};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderValue, LOCATION, SET_COOKIE,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tavola_model::AccountName;
@@ -35,12 +37,21 @@ pub(crate) struct Visit {
     pub session: Session,
 }
 
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub address: IpAddr,
+    /// Whether it came over TLS.
+    pub is_secure: bool,
+}
+
 /// Answers one request.
-pub(crate) async fn respond(console: &Console, request: Request<Incoming>, peer: IpAddr) -> Answer {
+pub(crate) async fn respond(console: &Console, request: Request<Incoming>, origin: Origin) -> Answer {
     let names = &console.inner.settings.host_names;
     let is_stored = request.uri().path().starts_with("/data/");
     let mut answer = match guard::check(request.method(), request.headers(), names) {
-        Ok(()) => route(console, request, peer).await,
+        Ok(()) if needs_tls(console, origin) => to_tls(&request),
+        Ok(()) => route(console, request, origin).await,
         Err(Refusal::Host) => {
             let message =
                 "this console is not reached under that host name; list the name in --console-host-names";
@@ -54,7 +65,24 @@ pub(crate) async fn respond(console: &Console, request: Request<Incoming>, peer:
     answer
 }
 
-async fn route(console: &Console, request: Request<Incoming>, peer: IpAddr) -> Answer {
+/// Keys and tokens do not go over a network in the clear where they need not.
+fn needs_tls(console: &Console, origin: Origin) -> bool {
+    let settings = &console.inner.settings;
+    settings.tls.is_some() && !settings.is_loopback && !origin.is_secure
+}
+
+/// Sends a browser to the same address over TLS. Its host was checked.
+fn to_tls(request: &Request<Incoming>) -> Answer {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let mut answer = refuse(StatusCode::PERMANENT_REDIRECT, "SecureConnectionRequired", "ask over TLS");
+    if let Ok(address) = HeaderValue::from_str(&format!("https://{host}{path}")) {
+        answer.headers_mut().insert(LOCATION, address);
+    }
+    answer
+}
+
+async fn route(console: &Console, request: Request<Incoming>, origin: Origin) -> Answer {
     let path = request.uri().path().to_owned();
     if let Some(asset) = assets::find(&path) {
         return match *request.method() {
@@ -63,12 +91,12 @@ async fn route(console: &Console, request: Request<Incoming>, peer: IpAddr) -> A
         };
     }
     if path == "/api/session" {
-        return session(console, request, peer).await;
+        return session(console, request, origin).await;
     }
     if !path.starts_with("/api/") && !path.starts_with("/data/") {
         return refuse(StatusCode::NOT_FOUND, "NotFound", "there is nothing here");
     }
-    let Some(visit) = find_session(console, request.headers()) else {
+    let Some(visit) = find_session(console, request.headers(), origin) else {
         return refuse(StatusCode::UNAUTHORIZED, "SignInRequired", "sign in first");
     };
     let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
@@ -88,8 +116,8 @@ async fn route(console: &Console, request: Request<Incoming>, peer: IpAddr) -> A
 }
 
 /// The session of a request, if it has one that is valid.
-fn find_session(console: &Console, headers: &HeaderMap) -> Option<Visit> {
-    let session_name = cookie(headers, &cookie_name(console))?;
+fn find_session(console: &Console, headers: &HeaderMap, origin: Origin) -> Option<Visit> {
+    let session_name = cookie(headers, &cookie_name(console, origin))?;
     let session = console.inner.sessions.find(&session_name)?;
     Some(Visit { session_name, session })
 }
@@ -99,9 +127,10 @@ fn carries_token(headers: &HeaderMap, session: &Session) -> bool {
     token.is_some_and(|token| same_secret(token, &session.csrf))
 }
 
-/// Cookies do not tell ports apart, so the name does.
-fn cookie_name(console: &Console) -> String {
-    format!("tavola_console_{}", console.inner.settings.port)
+/// Cookies do not tell ports apart, so the name does. A page that came without TLS may not replace the cookie of one
+/// that came over it, so the name tells them apart too.
+fn cookie_name(console: &Console, origin: Origin) -> String {
+    format!("tavola_console_{}{}", console.inner.settings.port, if origin.is_secure { "_tls" } else { "" })
 }
 
 fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -120,17 +149,17 @@ fn may_look(console: &Console, headers: &HeaderMap, peer: IpAddr) -> bool {
     console.inner.settings.is_loopback && peer.is_loopback() && !is_handed_on
 }
 
-async fn session(console: &Console, request: Request<Incoming>, peer: IpAddr) -> Answer {
+async fn session(console: &Console, request: Request<Incoming>, origin: Origin) -> Answer {
     let headers = request.headers().clone();
-    let is_open = may_look(console, &headers, peer);
-    let visit = find_session(console, &headers);
+    let is_open = may_look(console, &headers, origin.address);
+    let visit = find_session(console, &headers, origin);
     match *request.method() {
         Method::GET => {
             if let Some(visit) = visit {
                 return show_session(console, &visit.session);
             }
             let (name, session) = console.inner.sessions.sign_in(None, Shown::Nothing, is_open);
-            with_cookie(console, show_session(console, &session), &name)
+            with_cookie((console, origin), show_session(console, &session), &name)
         }
         Method::POST => {
             // A form of another site cannot send this header; a script of another site may not.
@@ -153,7 +182,7 @@ async fn session(console: &Console, request: Request<Incoming>, peer: IpAddr) ->
             };
             let old = visit.map(|visit| visit.session_name);
             let (name, session) = console.inner.sessions.sign_in(old.as_deref(), shown, is_open);
-            with_cookie(console, show_session(console, &session), &name)
+            with_cookie((console, origin), show_session(console, &session), &name)
         }
         Method::DELETE => {
             let Some(visit) = visit.filter(|visit| carries_token(&headers, &visit.session)) else {
@@ -164,7 +193,7 @@ async fn session(console: &Console, request: Request<Incoming>, peer: IpAddr) ->
                 );
             };
             console.inner.sessions.sign_out(&visit.session_name);
-            with_cookie(console, json_answer(StatusCode::OK, &json!({})), "")
+            with_cookie((console, origin), json_answer(StatusCode::OK, &json!({})), "")
         }
         _ => not_allowed("GET, POST, DELETE"),
     }
@@ -211,9 +240,11 @@ fn show_session(console: &Console, session: &Session) -> Answer {
     )
 }
 
-fn with_cookie(console: &Console, mut answer: Answer, name: &str) -> Answer {
+fn with_cookie((console, origin): (&Console, Origin), mut answer: Answer, name: &str) -> Answer {
     let age = if name.is_empty() { "; Max-Age=0" } else { "" };
-    let cookie = format!("{}={name}; Path=/; HttpOnly; SameSite=Strict{age}", cookie_name(console));
+    let secure = if origin.is_secure { "; Secure" } else { "" };
+    let cookie =
+        format!("{}={name}; Path=/; HttpOnly; SameSite=Strict{secure}{age}", cookie_name(console, origin));
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         answer.headers_mut().insert(SET_COOKIE, cookie);
     }

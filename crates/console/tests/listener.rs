@@ -65,6 +65,7 @@ impl Serving {
             host_names: vec!["console.example".into()],
             is_loopback,
             port: address.port(),
+            tls: None,
             version: "test",
             token: Box::new(move || shown.lock().unwrap().clone()),
         };

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
@@ -71,6 +73,11 @@ impl Tls {
     /// The fingerprint of the certificate that new connections get.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.current.certified.load().cert.first().map(fingerprint)
+    }
+
+    /// Shakes hands as the server on a connection that was accepted.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send> {
+        self.acceptor.accept(stream).await
     }
 
     pub(crate) fn acceptor(&self) -> &TlsAcceptor {

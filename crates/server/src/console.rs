@@ -14,7 +14,7 @@ use tavola_console::{
     Console, ConsoleParts, ConsoleSettings, DiskSpace, Health, HealthFigure, MemberView, ServerView,
 };
 use tavola_engine_local::LocalMetrics;
-use tavola_frontend::Affinity;
+use tavola_frontend::{Affinity, Tls};
 use tavola_model::RandomSource as _;
 use tavola_system::SystemRandom;
 use tokio::net::TcpListener;
@@ -56,12 +56,14 @@ impl Listening {
     }
 
     /// The line of the start's text, and the address that a program is told.
-    pub fn shown(&self) -> Option<(String, Option<String>)> {
+    pub fn shown(&self, has_tls: bool) -> Option<(String, Option<String>)> {
         match self {
             Self::Off => None,
             Self::Taken(address) => Some((format!("off: {address} is taken (--console-port)"), None)),
             Self::On(socket) => {
-                let url = format!("http://{}/", socket.local_addr().ok()?);
+                let address = socket.local_addr().ok()?;
+                let scheme = if has_tls && !address.ip().is_loopback() { "https" } else { "http" };
+                let url = format!("{scheme}://{address}/");
                 Some((url.clone(), Some(url)))
             }
         }
@@ -73,6 +75,7 @@ pub fn console(
     values: &Values,
     data_dir: &Path,
     socket: &TcpListener,
+    tls: Option<Tls>,
     parts: ConsoleParts,
 ) -> anyhow::Result<Console> {
     let address = socket.local_addr().context("cannot tell the address of the console")?;
@@ -87,6 +90,7 @@ pub fn console(
         host_names: names.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
         is_loopback: address.ip().is_loopback(),
         port: address.port(),
+        tls,
         version: env!("CARGO_PKG_VERSION"),
         token: Box::new(token),
     };

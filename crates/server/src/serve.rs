@@ -69,7 +69,8 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     };
     let accounts = LiveAccounts::new(source.gather()?);
 
-    let listeners = listen(values, host).await?;
+    let tls = certificate(values)?;
+    let listeners = listen(values, host, tls.clone()).await?;
     let watched = listen_for_watchers(values, host).await?;
     let console_socket = console::Listening::open(values).await?;
     let endpoints = listeners.iter().map(Endpoint::of).collect::<anyhow::Result<Vec<_>>>()?;
@@ -138,9 +139,9 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
             tail: observers.tail.clone(),
             view: Arc::new(view),
         };
-        console = Some(console::console(values, &folder.path, socket, parts)?);
+        console = Some(console::console(values, &folder.path, socket, tls.clone(), parts)?);
     }
-    let shown_console = console_socket.shown();
+    let shown_console = console_socket.shown(tls.is_some());
     if let (console::Listening::On(socket), Some(console)) = (console_socket, console) {
         serving.spawn(console.serve(socket, stopped.clone()));
     }
@@ -231,13 +232,17 @@ fn controlled(
     Controlled { store, advising, service, accounts, reload_accounts: Box::new(reload_accounts) }
 }
 
-/// Opens every port that the settings ask for.
-async fn listen(values: &Values, host: IpAddr) -> anyhow::Result<Vec<Listener>> {
-    let tls = match (values.text("tls-cert"), values.text("tls-key")) {
-        ("", "") => None,
+/// The certificate of the server, if the settings name one.
+fn certificate(values: &Values) -> anyhow::Result<Option<Tls>> {
+    match (values.text("tls-cert"), values.text("tls-key")) {
+        ("", "") => Ok(None),
         ("", _) | (_, "") => bail!("--tls-cert and --tls-key go together"),
-        (certificate, key) => Some(Tls::watch(certificate.into(), key.into())?),
-    };
+        (certificate, key) => Ok(Some(Tls::watch(certificate.into(), key.into())?)),
+    }
+}
+
+/// Opens every port that the settings ask for.
+async fn listen(values: &Values, host: IpAddr, tls: Option<Tls>) -> anyhow::Result<Vec<Listener>> {
     let mut listeners = Vec::new();
     let ports = [
         ("blob-port", StorageService::Blob, None),

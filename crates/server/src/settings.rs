@@ -90,7 +90,7 @@ const GROUPS: &[Group] = &[
                 "console-host",
                 "ADDRESS",
                 "127.0.0.1",
-                "IP address that the console listens on. Beyond a loopback address everybody has to sign in; put TLS in front of it",
+                "IP address that the console listens on. Beyond a loopback address everybody has to sign in, over TLS if --tls-cert is set",
             ),
             (
                 "console-host-names",
