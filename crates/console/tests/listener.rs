@@ -13,7 +13,7 @@ use tavola_console::{
     Console, ConsoleParts, ConsoleSettings, Health, MemberView, ServerView, ServiceUrl, Tail,
 };
 use tavola_engine::MemoryEngine;
-use tavola_frontend::LiveAccounts;
+use tavola_frontend::{LiveAccounts, Tls};
 use tavola_model::StorageService;
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::{SystemClock, SystemRandom};
@@ -52,6 +52,10 @@ struct Serving {
 
 impl Serving {
     async fn start(is_loopback: bool, accounts: &[&str]) -> Self {
+        Self::start_with(is_loopback, accounts, None).await
+    }
+
+    async fn start_with(is_loopback: bool, accounts: &[&str], tls: Option<Tls>) -> Self {
         let clock = Arc::new(SystemClock);
         let engine = Arc::new(MemoryEngine::new(clock.clone()));
         let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
@@ -65,7 +69,7 @@ impl Serving {
             host_names: vec!["console.example".into()],
             is_loopback,
             port: address.port(),
-            tls: None,
+            tls,
             version: "test",
             token: Box::new(move || shown.lock().unwrap().clone()),
         };
@@ -178,6 +182,27 @@ fn development() -> String {
 
 fn refused(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
+}
+
+#[tokio::test]
+async fn beyond_loopback_a_server_with_a_certificate_takes_keys_over_tls_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, pair.cert.pem()).unwrap();
+    std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
+    let tls = || Some(Tls::watch(certificate.clone(), key.clone()).unwrap());
+
+    let open = Serving::start_with(false, &[DEV], tls()).await;
+    let got = open.ask("GET /api/session?x=1", &[("Host", "console.example:10003")], "").await;
+    assert_eq!(got.status, 308);
+    assert_eq!(got.headers["location"], "https://console.example:10003/api/session?x=1");
+    assert!(!got.headers.contains_key("set-cookie"), "no session begins without TLS");
+    let got = open.ask("GET /", &[("Host", "evil.example")], "").await;
+    assert_eq!(got.status, 421, "and nobody is sent to another host");
+
+    let near = Serving::start_with(true, &[DEV], tls()).await;
+    assert_eq!(near.ask("GET /api/session", &[], "").await.status, 200, "this machine needs no TLS");
 }
 
 #[tokio::test]

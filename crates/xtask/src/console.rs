@@ -114,7 +114,8 @@ fn browser(select: &Select) -> Outcome {
     if let Some(name) = select.name() {
         command.arg(format!("--test-name-pattern={name}"));
     }
-    command.arg(folder.join("tests/console.test.mjs")).env("TAVOLA_BINARY", server_binary());
+    command.args(["console", "insight"].map(|name| folder.join(format!("tests/{name}.test.mjs"))));
+    command.env("TAVOLA_BINARY", server_binary());
     let finished = run(&mut command)?;
     counted(&finished, counts::tap(&finished.output), select)
 }

@@ -1,8 +1,8 @@
 // What the advisor says, as the server gives it.
 
-import { signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import * as api from './api';
-import { findingsCount } from './store';
+import { findingsCount, read, write } from './store';
 
 export interface KeyPart { text: string; new: boolean }
 export interface Finding {
@@ -15,16 +15,34 @@ export interface Finding {
   requests_per_hour: number; rows_scanned: number; rows_returned: number; weight: number; cost_per_month: number | null;
 }
 
-export const findings = signal<Finding[] | null>(null);
+// ---- ignored findings: kept by the browser, by the id of the finding, the oldest forgotten ----
+
+const IGNORED = 'tavola-ignored';
+const IGNORED_MAX = 500;
+function remembered(): string[] {
+  try { const kept = JSON.parse(read(IGNORED) || '[]'); return Array.isArray(kept) ? kept.filter((id) => typeof id === 'string') : []; } catch { return []; }
+}
+export const ignored = signal<Set<string>>(new Set(remembered()));
+function keep(ids: string[]) {
+  ignored.value = new Set(ids.slice(-IGNORED_MAX));
+  write(IGNORED, JSON.stringify([...ignored.value]));
+}
+export const ignore = (id: string) => keep([...remembered().filter((known) => known !== id), id]);
+export const unignore = (id: string) => keep(remembered().filter((known) => known !== id));
+
+/** All that the server says, and what of it is not ignored. */
+export const allFindings = signal<Finding[] | null>(null);
+export const findings = computed(() => allFindings.value?.filter((finding) => !ignored.value.has(finding.id)) ?? null);
 export const findingsError = signal('');
 
 export async function loadFindings() {
   try {
     const answer = await api.get<{ findings: Finding[] }>('/api/findings');
-    findings.value = answer.findings;
-    findingsCount.value = answer.findings.length;
+    allFindings.value = answer.findings;
     findingsError.value = '';
   } catch (error) {
     findingsError.value = (error as Error).message;
   }
 }
+
+effect(() => { findingsCount.value = findings.value?.length ?? 0; });

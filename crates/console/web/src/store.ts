@@ -25,7 +25,7 @@ export interface TailItem {
   code: string | null; throttled: boolean; id: string; clientId: string | null; weight: number;
 }
 export interface TableFigures {
-  account: string; table: string; requests_per_second: number; rows_scanned_per_second: number;
+  account: string; table: string; requests_per_second: number; rows_scanned_per_second: number; p99_ms: number;
   plans: Record<string, number>;
 }
 export interface Figures {
@@ -33,7 +33,8 @@ export interface Figures {
   minute?: {
     seconds: { at: number; requests: number; rows_scanned: number; rows_returned: number; p99_ms: number; errors: number }[];
     requests_per_second: number; rows_scanned_per_second: number; rows_returned_per_second: number; p99_ms: number;
-    errors_per_second: number; tables: TableFigures[];
+    errors_per_second: number; step: number; tables: TableFigures[];
+    queues: { account: string; queue: string; in_per_second: number; out_per_second: number }[];
   };
 }
 
@@ -140,10 +141,10 @@ export function chooseAccount(name: string) {
 
 // ---- theme: follows the system unless the user chose one ----
 
-function read(name: string): string {
+export function read(name: string): string {
   try { return localStorage.getItem(name) ?? ''; } catch { return ''; }
 }
-function write(name: string, value: string) {
+export function write(name: string, value: string) {
   try { localStorage.setItem(name, value); } catch { /* a browser may keep nothing */ }
 }
 

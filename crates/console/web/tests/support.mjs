@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { chromium } from 'playwright-core';
 
 const root = resolve(import.meta.dirname, '../../../..');
-const program = process.env.TAVOLA_BINARY ?? join(root, 'target/debug/tavola');
+export const program = process.env.TAVOLA_BINARY ?? join(root, 'target/debug/tavola');
 const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync) ?? 'chromium';
 const WAIT_MS = 60_000;
 

@@ -3,16 +3,16 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import * as api from '../api';
-import { findings, findingsError, loadFindings, type Finding, type KeyPart } from '../advice';
+import { allFindings, findings, findingsError, ignore, ignored, loadFindings, unignore, type Finding, type KeyPart } from '../advice';
+import { place, query, recipe, type Language } from '../recipe';
 import { bytes, ms, PLAN_CLASS, PLAN_NAMES, short, whole } from '../format';
 import { here, link, resources, say } from '../store';
-import { Chip, Copy, Empty, ErrorNote, Icon, percent } from '../ui';
+import { Chip, Copy, Dialog, Empty, ErrorNote, Icon, percent, Segments } from '../ui';
 import { Shell } from '../shell';
 import { useState } from 'preact/hooks';
 
 interface Cost { currency: string; total_per_month: number; observed_hours: number; tables: { account: string; table: string; storage_per_month: number; requests_per_month: number; shapes: { shape: string; requests: number; cost_per_month: number; wasted_per_month: number }[] }[] }
 const cost = signal<Cost | null>(null);
-const ignored = signal<Set<string>>(new Set());
 
 export function AdvisorPage() {
   const [scope, setScope] = useState('');
@@ -24,13 +24,14 @@ export function AdvisorPage() {
   }, []);
   const wanted = here.value.query.get('at');
   useEffect(() => { if (wanted) document.getElementById(`f-${wanted}`)?.scrollIntoView({ block: 'start' }); }, [wanted, findings.value === null]);
-  const all = (findings.value ?? []).filter((finding) => !ignored.value.has(finding.id));
+  const all = findings.value ?? [];
+  const hidden = (allFindings.value ?? []).filter((finding) => ignored.value.has(finding.id));
   const tables = [...new Set(all.map((finding) => finding.table))];
   const shown = all.filter((finding) => !scope || finding.table === scope);
   const scanned = all.reduce((sum, finding) => sum + finding.rows_scanned, 0);
   const returned = all.reduce((sum, finding) => sum + finding.rows_returned, 0);
   const price = cost.value;
-  const quiet = (resources.value?.tables ?? []).map((table) => table.name).filter((name) => !all.some((finding) => finding.table.toLowerCase() === name.toLowerCase()));
+  const quiet = (resources.value?.tables ?? []).map((table) => table.name).filter((name) => !(allFindings.value ?? []).some((finding) => finding.table.toLowerCase() === name.toLowerCase()));
   const actions = tables.length > 1 ? <select class="inp sm scope" aria-label="Scope" value={scope} onChange={(event) => setScope(event.currentTarget.value)}><option value="">All tables</option>{tables.map((table) => <option key={table} value={table}>{table}</option>)}</select> : undefined;
   return (
     <Shell title="Advisor" label="Advisor" actions={actions}>
@@ -44,6 +45,10 @@ export function AdvisorPage() {
         {findings.value && !all.length && !resources.value?.tables.length && <Empty icon="adv" title="No traffic yet">The advisor reads the requests that clients send to this server.</Empty>}
         {findings.value && quiet.length > 0 && (
           <section class="panel quiet" aria-label="No findings"><span class="ok"><Icon name="check" /></span><div class="grow"><b>Nothing to improve in {quiet.slice(0, 6).map((name, index) => <span key={name}>{index > 0 && ', '}<code>{name}</code></span>)}{quiet.length > 6 && ` and ${quiet.length - 6} more`}</b><div class="small dim">Their requests are point reads, short ranges and writes that spread.</div></div></section>
+        )}
+        {hidden.length > 0 && (
+          <section class="panel" aria-label="Ignored findings"><header><h2>Ignored</h2><span class="pill">{hidden.length}</span><span class="more dim small">kept in this browser</span></header>
+            {hidden.map((finding) => <div class="find-row ignoredrow" key={finding.id}><div class="grow"><div>{finding.title}</div><p><code>{finding.table}</code> · {finding.guide_section}</p></div><button type="button" class="btn sm" onClick={() => unignore(finding.id)}>Show again</button></div>)}</section>
         )}
         {price && price.tables.length > 0 && <CostTable price={price} />}
       </div>
@@ -69,7 +74,7 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
     } catch (error) { setFailure((error as Error).message); }
     setTrying(false);
   };
-  const ignore = () => { ignored.value = new Set([...ignored.value, finding.id]); say('Hidden until this page is loaded again'); };
+  const [coding, setCoding] = useState(false);
   const example = finding.example;
   return (
     <article class="panel card" id={`f-${finding.id}`}>
@@ -89,11 +94,34 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
       <div class="acts">
         {whatif && <button type="button" class="btn pri" disabled={trying} onClick={attempt} title="Replays the recorded requests on a copy; the table itself is not touched">{trying ? 'Trying' : 'Try it on a copy'}</button>}
         {whatif && <span class="row cmd"><code class="dim hide-s ellip" title={whatif}>{whatif}</code><Copy text={whatif} label="Copy command" /></span>}
+        {finding.what_if && <button type="button" class="btn" onClick={() => setCoding(true)}>{finding.what_if.is_index ? 'Create index' : 'Change keys'}</button>}
         <a class="btn" href={link('heatmap', finding.account, finding.table)}>Open heat map</a>
         {example && /\s(eq|ne|gt|ge|lt|le)\s/.test(example.request) && <a class="btn ghost hide-s" href={`${link('table', finding.account, finding.table)}?filter=${encodeURIComponent(example.request.replace(/^.*\$filter=/, ''))}`}>Run the example</a>}
-        <span class="grow" /><button type="button" class="btn ghost" onClick={ignore}>Ignore</button>
+        <span class="grow" /><button type="button" class="btn ghost" onClick={() => { ignore(finding.id); say('Ignored in this browser; it is listed below'); }}>Ignore</button>
       </div>
+      {coding && <Recipe finding={finding} onClose={() => setCoding(false)} />}
     </article>
+  );
+}
+
+/** How to make the proposal real: the keys, and the code for them. The console changes no table by itself. */
+function Recipe({ finding, onClose }: { finding: Finding; onClose: () => void }) {
+  const [language, setLanguage] = useState<Language>('python');
+  const code = recipe(finding, language);
+  const keys = finding.keys.find((sample) => sample.label === 'add' || sample.label === 'then');
+  const asked = query(finding);
+  const text = (parts: KeyPart[]) => parts.map((part) => part.text).join('');
+  return (
+    <Dialog title={finding.what_if?.is_index ? `Index for ${finding.table}` : `New keys for ${finding.table}`} class="recipe" onClose={onClose}>
+      <p>{finding.advice}</p>
+      <dl class="kv"><dt>Table</dt><dd><code>{place(finding)}</code></dd>
+        <dt>PartitionKey</dt><dd><code>{finding.what_if?.partition}</code> <Copy text={finding.what_if?.partition ?? ''} label="Copy PartitionKey" /></dd>
+        <dt>RowKey</dt><dd><code>{finding.what_if?.row}</code> <Copy text={finding.what_if?.row ?? ''} label="Copy RowKey" /></dd>
+        {keys && <><dt>Example</dt><dd><code class="wrapany">{text(keys.partition)} / {text(keys.row)}</code></dd></>}
+        {asked && <><dt>Query</dt><dd><code class="wrapany">{asked}</code> <Copy text={asked} label="Copy query" /></dd></>}</dl>
+      <div class="row formrow"><Segments label="Language" value={language} onPick={setLanguage} choices={[{ value: 'python', label: 'Python' }, { value: 'csharp', label: 'C#' }]} /><span class="grow" /><Copy text={code} label="Copy code" /></div>
+      <pre class="code" tabIndex={0} data-test="code">{code}</pre>
+    </Dialog>
   );
 }
 

@@ -1,10 +1,11 @@
 // The start page: live figures, tables, findings, how to connect, store health.
 
+import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import {
   account, figures, health, link, loadResources, loadServer, past, resources, resourcesError, server, streamLost, type Connection,
-  type Health,
+  type Figures as FigureSet, type Health,
 } from '../store';
 import { bytes, ms, short, whole } from '../format';
 import { Copy, Empty, ErrorNote, Icon, Meter, PlanMix, Segments, Spark } from '../ui';
@@ -21,7 +22,7 @@ export function Overview() {
     return () => clearInterval(timer);
   }, [account.value]);
   return (
-    <Shell title="Overview" label="Overview">
+    <Shell title="Overview" label="Overview" actions={<Segments class="hide-s" label="Range" value={span.value} onPick={(picked) => (span.value = picked)} choices={SPANS.map(({ value, label }) => ({ value, label }))} />}>
       <Figures />
       <div class="ov">
         <div class="col"><Tables /><Findings /></div>
@@ -32,12 +33,35 @@ export function Overview() {
   );
 }
 
+/** For how long the figures above are, and how often they are asked for; those of a minute come with the stream. */
+const SPANS = [{ value: 'minute', label: '1 min', every: 0 }, { value: 'quarter', label: '15 min', every: 5000 }, { value: 'hour', label: '1 h', every: 15_000 }, { value: 'day', label: '24 h', every: 60_000 }] as const;
+type Span = (typeof SPANS)[number]['value'];
+const span = signal<Span>('minute');
+
+/** The figures of the span: of the stream, or asked for again and again. */
+function useFigures() {
+  const [longer, setLonger] = useState<{ span: Span; figures: FigureSet } | null>(null);
+  const chosen = span.value;
+  useEffect(() => {
+    const every = SPANS.find((one) => one.value === chosen)?.every ?? 0;
+    if (!every) return;
+    const stop = new AbortController();
+    const load = () => api.get<FigureSet>('/api/figures', { span: chosen }, stop.signal).then((found) => setLonger({ span: chosen, figures: found }), () => {});
+    void load();
+    const timer = setInterval(load, every);
+    return () => { stop.abort(); clearInterval(timer); };
+  }, [chosen]);
+  if (chosen === 'minute') return figures.value;
+  return longer?.span === chosen ? longer.figures : null;
+}
+
 function Figures() {
-  const now = figures.value;
+  const now = useFigures();
+  const label = span.value === 'minute' ? 'a minute' : SPANS.find((one) => one.value === span.value)?.label;
   const minute = now?.minute;
   const seconds = minute?.seconds ?? [];
   const requests = seconds.map((second) => second.requests);
-  const peak = Math.max(0, ...requests);
+  const peak = Math.max(0, ...requests) / (minute?.step || 1);
   const scanned = minute?.rows_scanned_per_second ?? 0;
   const returned = minute?.rows_returned_per_second ?? 0;
   const ratio = returned > 0 ? scanned / returned : 0;
@@ -47,19 +71,21 @@ function Figures() {
   const faded = streamLost.value ? 'stale' : '';
   return (
     <dl class={`kpis panel ${faded}`}>
-      <div class="kpi"><dt>Requests<span class="delta">peak {whole(peak)}</span></dt>
+      <div class="kpi"><dt>Requests<span class="delta">peak {short(peak)}</span></dt>
         <dd><div class="v" data-test="requests">{now ? short(minute?.requests_per_second ?? 0) : '–'} <small>/s</small></div><Spark values={requests} /></dd></div>
       <div class="kpi"><dt>Rows read : sent</dt>
         <dd><div class={`v ${isWide ? 'warn' : ''}`}>{ratio > 0 ? short(ratio) : '–'} <small>: 1</small></div>
           <Spark warn={isWide} values={seconds.map((second) => (second.rows_returned ? second.rows_scanned / second.rows_returned : second.rows_scanned))} /></dd></div>
       <div class="kpi"><dt>Latency p99</dt>
         <dd><div class="v">{total ? (minute?.p99_ms ?? 0).toFixed((minute?.p99_ms ?? 0) < 100 ? 1 : 0) : '–'} <small>ms</small></div><Spark values={seconds.map((second) => second.p99_ms)} /></dd></div>
-      <div class="kpi"><dt>Errors<span class="delta">{whole(errors)} in a minute</span></dt>
+      <div class="kpi"><dt>Errors<span class="delta">{whole(errors)} in {label}</span></dt>
         <dd><div class="v">{total ? ((errors / total) * 100).toFixed(errors && errors / total < 0.1 ? 2 : 0) : '–'} <small>%</small></div><Spark values={seconds.map((second) => second.errors)} /></dd></div>
     </dl>
   );
 }
 
+/** Of a request, from which a table is marked as slow. */
+const SLOW_MS = 500;
 /** The last rates of each table, for its trend. */
 const TREND_MAX = 40;
 function useTrends() {
@@ -96,9 +122,9 @@ function Tables() {
         <Empty icon="table" title="No tables yet" actions={<button type="button" class="btn pri" onClick={() => setCreating(true)}>New table</button>}>Connect a client with the string on this page, or create a table here.</Empty>
       ) : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Tables by size"><table>
-          <thead><tr><th>Table</th><th class="num c-s">Entities</th><th class="num">Size</th><th class="c-s wmeter"><span class="sr">Share</span></th><th class="num">Req/s</th><th class="c-s wtrend"><span class="sr">Trend</span></th><th class="num c-s">Read/s</th><th class="wmix">Plan mix</th></tr></thead>
+          <thead><tr><th>Table</th><th class="num c-s">Entities</th><th class="num">Size</th><th class="c-s wmeter"><span class="sr">Share</span></th><th class="num">Req/s</th><th class="c-s wtrend"><span class="sr">Trend</span></th><th class="num c-m">Read/s</th><th class="num">p99</th><th class="wmix">Plan mix</th></tr></thead>
           <tbody>
-            {!found && [1, 2, 3].map((row) => <tr key={row} class="placeholder"><td colSpan={8}><span class="meter" /></td></tr>)}
+            {!found && [1, 2, 3].map((row) => <tr key={row} class="placeholder"><td colSpan={9}><span class="meter" /></td></tr>)}
             {rows.map((row) => {
               const now = rate(row.name);
               const more = row.sight && !row.sight.isWhole ? '+' : '';
@@ -113,7 +139,8 @@ function Tables() {
                   <td class="c-s"><Meter share={Math.max(0.01, (row.sight?.bytes ?? 0) / largest)} /></td>
                   <td class="num">{now ? short(now.requests_per_second) : '0'}</td>
                   <td class="c-s"><Spark values={trends.get(`${account.value}/${now?.table ?? ''}`) ?? [0, 0]} width={64} height={18} /></td>
-                  <td class="num c-s dim">{now ? short(now.rows_scanned_per_second) : '0'}</td>
+                  <td class="num c-m dim">{now ? short(now.rows_scanned_per_second) : '0'}</td>
+                  <td class={`num ${now && now.p99_ms >= SLOW_MS ? 'warn' : ''}`}>{now && now.p99_ms > 0 ? ms(now.p99_ms) : '–'}</td>
                   <td><PlanMix counts={{ point: mix['point'] ?? 0, range: mix['range'] ?? 0, pscan: (mix['partition_scan'] ?? 0) + (mix['partition_range'] ?? 0), tscan: mix['table_scan'] ?? 0, write: mix['write'] ?? 0 }} /></td>
                 </tr>
               );

@@ -2,8 +2,8 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import * as api from '../api';
-import { bytes, span, whole } from '../format';
-import { clock, go, here, later, link, loadResources, resources, say } from '../store';
+import { bytes, short, span, whole } from '../format';
+import { clock, figures, go, here, later, link, loadResources, resources, say } from '../store';
 import { Busy, Copy, Dialog, DropDialog, Empty, ErrorNote, Icon, Segments, useLoad } from '../ui';
 import { Shell } from '../shell';
 
@@ -36,6 +36,7 @@ export function QueuePage({ account, queue }: { account: string; queue: string }
   useEffect(() => { const timer = setInterval(() => view.again(), 5000); return () => clearInterval(timer); }, []);
   useEffect(() => { if (here.value.query.get('put')) setDialog('put'); }, []);
   void clock.value;
+  const rate = figures.value?.minute?.queues.find((one) => one.account === account && one.queue === queue);
   const now = view.value ? seconds(view.value.now) : Date.now() / 1000;
   const messages = (view.value?.messages ?? []).filter((message) => !gone.has(message.id));
   const counted = (state: State) => messages.filter((message) => stateOf(message, now) === state).length;
@@ -74,7 +75,7 @@ export function QueuePage({ account, queue }: { account: string; queue: string }
       {view.error && <ErrorNote error={view.error}><button type="button" class="btn sm" onClick={again}>Try again</button></ErrorNote>}
       <dl class="panel stats">
         <div><dt>Visible</dt><dd>{whole(counted('visible'))}</dd></div><div><dt>In flight</dt><dd>{whole(counted('hidden'))} <small>hidden</small></dd></div><div><dt>Scheduled</dt><dd>{whole(counted('scheduled'))}</dd></div>
-        <div><dt>Oldest visible</dt><dd class={wait > 300 ? 'warn' : ''}>{oldest.length ? span(wait) : '–'}</dd></div><div><dt>Poison</dt><dd class={(poison.value?.count ?? 0) > 0 ? 'bad' : ''}>{poison.value ? whole(poison.value.count) : '–'}</dd></div>
+        <div><dt>Oldest visible</dt><dd class={wait > 300 ? 'warn' : ''}>{oldest.length ? span(wait) : '–'}</dd></div><div><dt>In / out per second</dt><dd data-test="rates">{short(rate?.in_per_second ?? 0)} <small>/ {short(rate?.out_per_second ?? 0)}</small></dd></div><div><dt>Poison</dt><dd class={(poison.value?.count ?? 0) > 0 ? 'bad' : ''}>{poison.value ? whole(poison.value.count) : '–'}</dd></div>
       </dl>
       <div class="q"><div class="col">
         <section class="panel" aria-label="Messages"><header><h2>Messages</h2><span class="pill">{whole(view.value?.count ?? 0)}</span>

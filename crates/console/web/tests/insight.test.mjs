@@ -1,0 +1,158 @@
+// What the console tells about traffic, in a browser: figures over time, rates of tables and queues, findings that are
+// ignored or turned into code, and all of it over TLS.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import axe from 'axe-core';
+import { launch, openPage, program, startServer, storage, until } from './support.mjs';
+
+const ACCOUNT = 'devstoreaccount1';
+let server, client, browser;
+
+before(async () => {
+  server = await startServer();
+  client = storage(server);
+  await client.table('People');
+  for (const city of ['Turin', 'Rome']) {
+    await client.batch('People', Array.from({ length: 100 }, (_, index) => ({ PartitionKey: city, RowKey: `p-${String(index).padStart(4, '0')}`, Email: `${city}-${index}@contoso.com` })));
+  }
+  for (let index = 0; index < 20; index++) await client.query('People', `Email eq 'Rome-${index}@contoso.com'`);
+  await client.queue('jobs');
+  browser = await launch();
+});
+after(async () => { await browser?.close(); await server?.stop(); });
+
+/** Runs a test on a page of its own, on which nothing may go wrong. */
+async function withPage(act, options) {
+  const page = await openPage(browser, options);
+  try {
+    await act(page);
+    assert.deepEqual(page.problems, []);
+  } finally {
+    await page.context().close();
+  }
+}
+const visit = async (page, hash) => { await page.goto(`${server.console}#/${hash}`); await page.getByRole('heading', { level: 1 }).waitFor(); };
+async function checkAccess(page, name) {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  assert.deepEqual(found.violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`), [], name);
+}
+
+describe('figures', () => {
+  test('the range of the overview goes from a minute to a day', () => withPage(async (page) => {
+    await visit(page, 'overview');
+    const range = page.getByRole('group', { name: 'Range' });
+    const errors = page.locator('.kpi', { hasText: 'Errors' });
+    assert.equal(await range.getByRole('button', { name: '1 min' }).getAttribute('aria-pressed'), 'true');
+    await errors.getByText(/in a minute/).waitFor();
+    for (const [name, text] of [['15 min', 'in 15 min'], ['24 h', 'in 24 h'], ['1 h', 'in 1 h']]) {
+      const asked = page.waitForResponse((answer) => /\/api\/figures\?span=/.test(answer.url()));
+      await range.getByRole('button', { name }).click();
+      assert.equal((await asked).status(), 200);
+      await errors.getByText(text).waitFor();
+      assert.equal(await range.getByRole('button', { name }).getAttribute('aria-pressed'), 'true');
+    }
+    // A step that has ended counts; those of a quarter take fifteen seconds.
+    await range.getByRole('button', { name: '15 min' }).click();
+    await until(async () => { await client.point('People', 'Turin', 'p-0001'); return Number.parseFloat(await page.locator('[data-test=requests]').innerText()) > 0; }, 'the rate stays zero');
+    await checkAccess(page, 'overview with a range');
+  }));
+
+  test('a table shows how long its requests take', () => withPage(async (page) => {
+    await visit(page, 'overview');
+    const row = page.getByRole('row', { name: /^People/ });
+    await until(async () => { await client.point('People', 'Turin', 'p-0001'); return /\d (ms|µs|s)\b/.test(await row.innerText()); }, 'no p99');
+    assert.deepEqual((await page.getByRole('region', { name: 'Tables by size' }).getByRole('columnheader').allInnerTexts()).slice(-2), ['p99', 'Plan mix']);
+  }));
+
+  test('a queue shows what goes in and out', () => withPage(async (page) => {
+    await visit(page, `queue/${ACCOUNT}/jobs`);
+    const rates = page.locator('[data-test=rates]');
+    assert.match(await rates.innerText(), /^0 \/ 0/);
+    for (let index = 0; index < 30; index++) await client.put('jobs', `message ${index}`);
+    const got = (await client.need('queue', 'GET', 'jobs/messages?numofmessages=32')).text;
+    const one = (tag) => [...got.matchAll(new RegExp(`<${tag}>([^<]*)</${tag}>`, 'g'))].map((match) => match[1]);
+    const [ids, receipts] = [one('MessageId'), one('PopReceipt')];
+    for (let index = 0; index < 12; index++) await client.need('queue', 'DELETE', `jobs/messages/${ids[index]}?popreceipt=${encodeURIComponent(receipts[index])}`);
+    const numbers = async () => (await rates.innerText()).split('/').map(Number.parseFloat);
+    await until(async () => { const [into, out] = await numbers(); return out > 0 && into > out; }, 'the rates are not those of the messages');
+    await checkAccess(page, 'queue rates');
+  }));
+});
+
+describe('findings', () => {
+  test('an ignored finding stays ignored, and comes back when it is asked for', () => withPage(async (page) => {
+    await visit(page, 'advisor');
+    const card = page.locator('.card', { hasText: 'Email eq ?' });
+    await card.waitFor();
+    await card.getByRole('button', { name: 'Ignore' }).click();
+    await until(async () => (await page.locator('.card', { hasText: 'Email eq ?' }).count()) === 0, 'it is still there');
+    await page.reload();
+    const list = page.getByRole('region', { name: 'Ignored findings' });
+    await list.getByText('Email eq ?').waitFor();
+    assert.equal(await page.locator('.card', { hasText: 'Email eq ?' }).count(), 0);
+    assert.equal(await page.getByRole('navigation').getByTitle(/findings/).count(), 0, 'the number of findings has gone');
+    await checkAccess(page, 'ignored findings');
+    await list.getByRole('button', { name: 'Show again' }).click();
+    await card.waitFor();
+    await page.reload();
+    await card.waitFor();
+  }));
+
+  test('a proposal becomes code that makes its keys', () => withPage(async (page) => {
+    await visit(page, 'advisor');
+    await page.locator('.card', { hasText: 'Email eq ?' }).getByRole('button', { name: 'Create index' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Index for People' });
+    const code = dialog.locator('[data-test=code]');
+    await checkAccess(page, 'code of a proposal');
+    await dialog.getByRole('button', { name: 'Copy code' }).click();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    assert.equal(copied, (await code.innerText()).replace(/\u00a0/g, ' '));
+    const keys = `import re, sys, types
+sys.modules['azure'] = sys.modules['azure.data'] = types.ModuleType('azure')
+sys.modules['azure.data.tables'] = types.SimpleNamespace(TableServiceClient=None)
+exec(sys.stdin.read().split('service = ')[0])
+made = index_of({'PartitionKey': 'Rome', 'RowKey': 'p-0007', 'Email': "o'neil@contoso.com"})
+print(made['PartitionKey'], made['RowKey'], made['Email'])`;
+    const printed = execFileSync('python3', ['-c', keys], { input: copied, encoding: 'utf8' });
+    assert.equal(printed.trim(), "Email_o'neil@contoso.com Rome_p-0007 o'neil@contoso.com");
+    execFileSync('python3', ['-c', 'import ast, sys; ast.parse(sys.stdin.read())'], { input: copied });
+    assert.match(copied, /query_entities\("PartitionKey eq 'Email_Rome-\d+@contoso.com'"\)/);
+    await dialog.getByRole('button', { name: 'C#' }).click();
+    assert.match(await code.innerText(), /PartitionKey = "Email_" \+ entity\["Email"\],/);
+    assert.match(await code.innerText(), /new TableClient\(connectionString, "PeopleByEmail"\)/);
+    await page.keyboard.press('Escape');
+    await until(async () => (await dialog.count()) === 0, 'the dialog stays');
+  }));
+});
+
+describe('tls', () => {
+  test('with a certificate the same port takes a browser over TLS', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tavola-cert-'));
+    execFileSync(program, ['cert', '--out', folder]);
+    const secure = await startServer('--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem'));
+    try {
+      await withPage(async (page) => {
+        const url = secure.console.replace(/^http:/, 'https:');
+        await page.goto(url);
+        await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
+        await page.getByText('answers reads').waitFor();
+        assert.equal(await page.evaluate(() => location.protocol), 'https:');
+        const [cookie] = (await page.context().cookies()).filter((one) => one.name.startsWith('tavola_console'));
+        assert.deepEqual([cookie.secure, cookie.httpOnly, cookie.sameSite], [true, true, 'Strict']);
+        // Whoever comes without TLS on this machine has a session of their own.
+        await page.goto(secure.console);
+        await page.getByText('answers reads').waitFor();
+        assert.equal(await page.evaluate(() => location.protocol), 'http:');
+      }, { ignoreHTTPSErrors: true });
+    } finally {
+      await secure.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
