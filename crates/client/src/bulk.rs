@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_core::Stream;
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tavola_model::TRANSACTION_OPERATIONS_MAX;
 
@@ -264,6 +265,8 @@ struct Run<'a> {
     count: usize,
     bytes: usize,
     sending: FuturesUnordered<futures_core::future::BoxFuture<'a, Sent>>,
+    /// A transaction was begun and not polled yet.
+    has_begun: bool,
     report: BulkReport,
 }
 
@@ -276,6 +279,7 @@ impl<'a> Run<'a> {
             count: 0,
             bytes: 0,
             sending: FuturesUnordered::new(),
+            has_begun: false,
             report: BulkReport::default(),
         }
     }
@@ -287,12 +291,15 @@ impl<'a> Run<'a> {
         self.count += 1;
         self.bytes += write.change.packed_bytes();
         waiting.writes.push_back((place, write));
-        if waiting.writes.len() >= TRANSACTION_OPERATIONS_MAX && !waiting.busy {
-            self.begin(&partition);
-        }
+        let is_full = waiting.writes.len() >= TRANSACTION_OPERATIONS_MAX && !waiting.busy;
         let concurrency = self.options.concurrency.max(1);
-        while self.sending.len() >= concurrency {
-            self.take_one().await?;
+        if is_full {
+            // This one is packed while as many as may be are on their way.
+            while self.sending.len() >= concurrency {
+                self.take_one().await?;
+            }
+            self.begin(&partition);
+            self.let_leave().await?;
         }
         // As many bytes may wait as are on their way at most.
         while self.count >= concurrency * WAITING_MAX * TRANSACTION_OPERATIONS_MAX
@@ -308,7 +315,9 @@ impl<'a> Run<'a> {
 
     async fn finish(mut self) -> Result<BulkReport> {
         loop {
-            while self.sending.len() < self.options.concurrency.max(1) && self.begin_largest() {}
+            while self.sending.len() < self.options.concurrency.max(1) && self.begin_largest() {
+                self.let_leave().await?;
+            }
             if self.sending.is_empty() {
                 self.report.refused.sort_by_key(|(place, _)| *place);
                 return Ok(self.report);
@@ -342,14 +351,35 @@ impl<'a> Run<'a> {
             writes.extend(waiting.writes.pop_front());
         }
         waiting.busy = true;
+        self.has_begun = true;
         self.count -= writes.len();
         self.bytes -= bytes;
         let (table, options, partition) = (self.table, self.options, partition.into());
         self.sending.push(Box::pin(send(table, options.write.as_ref(), partition, writes)));
     }
 
+    /// Lets what was begun leave before more is packed, so that the service works meanwhile. Without this, answers that
+    /// came together would all be taken, and all their successors packed, before the first of these is sent.
+    async fn let_leave(&mut self) -> Result<()> {
+        while std::mem::take(&mut self.has_begun) {
+            // Whatever is ready is polled, the new ones last.
+            while let Some(Some(sent)) = self.sending.next().now_or_never() {
+                self.took(sent)?;
+                tokio::task::yield_now().await;
+            }
+            // The connection has its turn.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
     async fn take_one(&mut self) -> Result<()> {
         let Some(sent) = self.sending.next().await else { return Ok(()) };
+        self.took(sent)?;
+        self.let_leave().await
+    }
+
+    fn took(&mut self, sent: Sent) -> Result<()> {
         self.report.written += sent.written;
         self.report.requests += sent.requests;
         self.report.refused.extend(sent.refused);
