@@ -44,7 +44,7 @@ fn run(matches: &ArgMatches) -> Result<(), AnyError> {
             rows.sort_unstable();
             growth(&GrowthOptions { rows, ..GrowthOptions::default() })
         }
-        Some(("instructions", _)) => instructions(),
+        Some(("instructions", inner)) => instructions(&text(inner, "only")),
         Some(("run", inner)) => single(&SingleOptions {
             work: text(inner, "work"),
             rows: number(inner, "rows"),
@@ -115,7 +115,11 @@ fn command() -> Command {
                 .about("Start, memory, point read, insert and page on tables of several sizes")
                 .arg(option("rows", "1000,1000000", "rows of each table, separated by commas")),
         )
-        .subcommand(Command::new("instructions").about("Instructions for each kind of request, by callgrind"))
+        .subcommand(
+            Command::new("instructions")
+                .about("Instructions for each kind of request, by callgrind")
+                .arg(option("only", "", "only the lines whose name contains this")),
+        )
         .subcommand(
             Command::new("run")
                 .about("One kind of work on our server alone")
