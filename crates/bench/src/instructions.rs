@@ -48,7 +48,7 @@ pub fn instructions(only: &str) -> Result<(), AnyError> {
         ("blob put 1 KiB", Counted::BlobPut(KIB), 1_000),
         ("blob get 64 KiB", Counted::BlobGet(64 * KIB), 500),
         ("blob put 64 KiB", Counted::BlobPut(64 * KIB), 500),
-        ("blob list page of 2,000", Counted::BlobList, 20),
+        ("blob list page of 2,000", Counted::BlobList, 5),
     ] {
         if !name.contains(only) {
             continue;

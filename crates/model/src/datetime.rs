@@ -160,22 +160,24 @@ impl DateTime {
 
     /// `Sun, 06 Nov 1994 08:49:37 GMT`.
     pub fn to_rfc1123(self) -> String {
+        let mut out = String::with_capacity(29);
+        self.push_rfc1123(&mut out);
+        out
+    }
+
+    /// Writes the same behind a text.
+    pub fn push_rfc1123(self, out: &mut String) {
+        // Pages of blobs are full of these, so the text is put together in one piece of fixed length.
         let (year, month, day) = self.date();
         let (hour, minute, second, _) = self.time_of_day();
-        let mut out = Vec::with_capacity(29);
-        out.extend_from_slice(WEEKDAYS[self.weekday()].as_bytes());
-        out.extend_from_slice(b", ");
-        push_digits(&mut out, day, 2);
-        out.push(b' ');
-        out.extend_from_slice(MONTHS[month as usize - 1].as_bytes());
-        out.push(b' ');
-        push_digits(&mut out, year, 4);
-        for (before, part) in [(b' ', hour), (b':', minute), (b':', second)] {
-            out.push(before);
-            push_digits(&mut out, part, 2);
+        let mut text = *b"Www, dd Mmm yyyy hh:mm:ss GMT";
+        text[..3].copy_from_slice(WEEKDAYS[self.weekday()].as_bytes());
+        text[8..11].copy_from_slice(MONTHS[month as usize - 1].as_bytes());
+        let pairs = [(5, day), (12, year / 100), (14, year % 100), (17, hour), (20, minute), (23, second)];
+        for (at, value) in pairs {
+            text[at..at + 2].copy_from_slice(&two_digits(value));
         }
-        out.extend_from_slice(b" GMT");
-        String::from_utf8(out).expect("only ASCII is written")
+        out.push_str(std::str::from_utf8(&text).expect("only ASCII is written"));
     }
 
     /// The text with all seven digits of the fraction, as in error messages and access policies.
@@ -321,15 +323,6 @@ const TWO_DIGITS: [[u8; 2]; 100] = {
 /// A number below 100.
 fn two_digits(value: u32) -> [u8; 2] {
     TWO_DIGITS[value as usize]
-}
-
-fn push_digits(out: &mut Vec<u8>, mut value: u32, count: usize) {
-    let start = out.len();
-    out.resize(start + count, b'0');
-    for digit in out[start..].iter_mut().rev() {
-        *digit = b'0' + u8::try_from(value % 10).expect("a digit");
-        value /= 10;
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! u64 ticks; numbers are little-endian. A record begins with its version. Bytes that are not what they should be are
 //! never guessed at: every reader gives `None` for them.
 
+use bytes::Bytes;
 use tavola_model::DateTime;
 
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -40,12 +41,19 @@ pub(crate) fn put_option<T>(out: &mut Vec<u8>, item: Option<&T>, put: impl Fn(&m
 /// Takes values off the front of a record; `None` when the bytes are not what they should be.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
+    /// What the record is a part of, if bytes that are taken may share it.
+    shared: Option<&'a Bytes>,
 }
 
 impl<'a> Reader<'a> {
     pub fn of_version(bytes: &'a [u8], version: u8) -> Option<Self> {
         let (first, rest) = bytes.split_first()?;
-        (*first == version).then_some(Self { rest })
+        (*first == version).then_some(Self { rest, shared: None })
+    }
+
+    /// The same for a record whose `shared_bytes` are not copied.
+    pub fn of_shared(bytes: &'a Bytes, version: u8) -> Option<Self> {
+        Self::of_version(bytes, version).map(|reader| Self { shared: Some(bytes), ..reader })
     }
 
     pub fn is_done(&self) -> bool {
@@ -94,6 +102,15 @@ impl<'a> Reader<'a> {
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.len()?;
         self.take(len)
+    }
+
+    /// The same, to keep.
+    pub fn shared_bytes(&mut self) -> Option<Bytes> {
+        let bytes = self.bytes()?;
+        Some(match self.shared {
+            Some(shared) => shared.slice_ref(bytes),
+            None => Bytes::copy_from_slice(bytes),
+        })
     }
 
     fn len(&mut self) -> Option<usize> {

@@ -67,7 +67,7 @@ impl BlobName {
 
     /// Accepts `text` if it obeys the naming rule.
     pub fn parse(text: &str) -> Result<Self, ServiceError> {
-        let length = text.encode_utf16().count();
+        let length = if text.is_ascii() { text.len() } else { text.encode_utf16().count() };
         if !(1..=Self::LEN_MAX).contains(&length) {
             return Err(ErrorCode::OutOfRangeInput.into());
         }

@@ -163,6 +163,11 @@ pub(super) fn write_md5(md5: Md5) -> String {
     STANDARD.encode(md5)
 }
 
+/// Writes the same behind a text.
+pub(super) fn push_md5(md5: Md5, out: &mut String) {
+    STANDARD.encode_string(md5, out);
+}
+
 /// The text of a CRC64 sum.
 pub(super) fn write_crc64(crc64: Crc64) -> String {
     STANDARD.encode(crc64.to_le_bytes())

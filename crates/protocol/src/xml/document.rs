@@ -242,17 +242,57 @@ pub fn escape_attribute(text: &str, out: &mut String) {
 
 /// Writes text with the characters escaped that XML needs between elements; quotes stay as they are.
 pub fn escape(text: &str, out: &mut String) {
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            // XML 1.0 has no way to write these; the writer of the service puts references nevertheless.
-            forbidden if is_forbidden(forbidden) => {
-                out.push_str(&format!("&#x{:X};", u32::from(forbidden)));
-            }
-            '\r' => out.push_str("&#xD;"),
-            other => out.push(other),
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(may_need_escape) {
+        let (plain, from) = rest.split_at(at);
+        out.push_str(plain);
+        let mut characters = from.chars();
+        if let Some(character) = characters.next() {
+            escape_character(character, out);
+        }
+        rest = characters.as_str();
+    }
+    out.push_str(rest);
+}
+
+/// Whether a character that begins with this byte may be one that is not written as it is.
+fn may_need_escape(byte: u8) -> bool {
+    // U+FFFE and U+FFFF begin with EF.
+    byte < b' ' || matches!(byte, b'&' | b'<' | b'>' | 0xEF)
+}
+
+fn escape_character(character: char, out: &mut String) {
+    match character {
+        '&' => out.push_str("&amp;"),
+        '<' => out.push_str("&lt;"),
+        '>' => out.push_str("&gt;"),
+        // XML 1.0 has no way to write these; the writer of the service puts references nevertheless.
+        forbidden if is_forbidden(forbidden) => {
+            out.push_str(&format!("&#x{:X};", u32::from(forbidden)));
+        }
+        '\r' => out.push_str("&#xD;"),
+        other => out.push(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_xml_cannot_hold_as_it_is_becomes_a_reference_wherever_it_stands() {
+        for (text, expected) in [
+            ("", ""),
+            ("plain \"text\" 'as' it is", "plain \"text\" 'as' it is"),
+            ("&", "&amp;"),
+            ("a<b>&c", "a&lt;b&gt;&amp;c"),
+            ("\t\n\r.", "\t\n&#xD;."),
+            ("\u{0}x\u{1F}", "&#x0;x&#x1F;"),
+            ("é\u{FFFD}\u{FFFE}ﷺ\u{FFFF}😀", "é\u{FFFD}&#xFFFE;ﷺ&#xFFFF;😀"),
+        ] {
+            let mut out = String::new();
+            escape(text, &mut out);
+            assert_eq!(out, expected, "{text:?}");
         }
     }
 }

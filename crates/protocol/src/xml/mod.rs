@@ -17,7 +17,7 @@ pub use service_properties::{
     parse_service_properties, read_service_properties, write_service_properties,
     write_service_properties_patch, write_service_stats,
 };
-pub use write::{push, push_markup, write_error};
+pub use write::{push, push_end, push_markup, push_start, write_error};
 
 /// What every document starts with.
 pub(crate) const PROLOGUE: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";

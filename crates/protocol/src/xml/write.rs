@@ -17,17 +17,42 @@ pub fn write_error(error: &ServiceError, message: &str) -> String {
 }
 
 /// `<name>text</name>`, or `<name />` for none.
+#[inline]
 pub fn push(name: &str, text: &str, out: &mut String) {
-    let mut escaped = String::with_capacity(text.len());
-    escape(text, &mut escaped);
-    push_markup(name, &escaped, out);
+    if text.is_empty() {
+        return push_markup(name, text, out);
+    }
+    push_start(name, out);
+    escape(text, out);
+    push_end(name, out);
 }
 
-/// The same for text that is markup already.
+/// The same for text that is markup already, or has nothing to escape.
+#[inline]
 pub fn push_markup(name: &str, markup: &str, out: &mut String) {
     if markup.is_empty() {
-        out.push_str(&format!("<{name} />"));
-    } else {
-        out.push_str(&format!("<{name}>{markup}</{name}>"));
+        out.push('<');
+        out.push_str(name);
+        out.push_str(" />");
+        return;
     }
+    push_start(name, out);
+    out.push_str(markup);
+    push_end(name, out);
+}
+
+/// `<name>`
+#[inline]
+pub fn push_start(name: &str, out: &mut String) {
+    out.push('<');
+    out.push_str(name);
+    out.push('>');
+}
+
+/// `</name>`
+#[inline]
+pub fn push_end(name: &str, out: &mut String) {
+    out.push_str("</");
+    out.push_str(name);
+    out.push('>');
 }

@@ -219,7 +219,7 @@ impl Blobs {
     ) -> Result<BlockList, Failure> {
         let location = self.location(account, &get.target.path).await?;
         let state = match self.read_state(&location, &get.target, &get.conditions).await {
-            Ok((record, _)) => Some(record),
+            Ok(record) => Some(record),
             Err(Failure::Refused(error)) if error.code == ErrorCode::BlobNotFound => None,
             Err(error) => return Err(error),
         };

@@ -128,7 +128,7 @@ pub(crate) fn existing_in(location: &BlobLocation, row: &Option<StoredRow>) -> R
 }
 
 fn decode_record(location: &BlobLocation, row: &StoredRow) -> Result<Record, Failure> {
-    Record::decode(&row.body).ok_or_else(|| damaged(location.space))
+    Record::decode_shared(&row.body).ok_or_else(|| damaged(location.space))
 }
 
 /// Writes a record to the first of the rows that were asked for.

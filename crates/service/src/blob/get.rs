@@ -5,8 +5,8 @@ use std::ops::Range;
 use bytes::BytesMut;
 use tavola_engine::{ByteSource, BytesSource, ContentError};
 use tavola_model::{
-    AccountName, BlobConditions, BlobGot, BlobMoment, BlobProperties, BlobTarget, BlobVersion, ByteRange,
-    ErrorCode, GetBlob, GotRange, RANGE_SUM_BYTES_MAX, RangeSum, ServiceError,
+    AccessTier, AccountName, BlobConditions, BlobGot, BlobMoment, BlobProperties, BlobTarget, BlobVersion,
+    ByteRange, ErrorCode, GetBlob, GotRange, RANGE_SUM_BYTES_MAX, RangeSum, ServiceError,
 };
 
 use super::Blobs;
@@ -28,8 +28,8 @@ impl Blobs {
     pub async fn get_blob(&self, account: &AccountName, get: GetBlob) -> Result<(BlobGot, Content), Failure> {
         let location = self.location(account, &get.target.path).await?;
         for _ in 0..ATTEMPTS_MAX {
-            let (record, properties) = self.read_state(&location, &get.target, &get.conditions).await?;
-            if record.is_archived(self.clock.now()) {
+            let (properties, body) = self.read_shown(&location, &get.target, &get.conditions).await?;
+            if properties.tier.is_some_and(|shown| shown.tier == AccessTier::Archive) {
                 return Err(ErrorCode::BlobArchived.into());
             }
             let range = get.range.map(|range| resolve_range(range, properties.length)).transpose()?;
@@ -37,7 +37,7 @@ impl Blobs {
             if get.range_sum.is_some() && bytes.end - bytes.start > RANGE_SUM_BYTES_MAX {
                 return Err(range_sum_refusal(get.range_sum).into());
             }
-            let mut content = match self.open(&location, &record.body, bytes).await {
+            let mut content = match self.open(&location, &body, bytes).await {
                 // It was replaced, and what it was is gone.
                 Err(Failure::Content(ContentError::Missing { .. })) => continue,
                 opened => opened?,
@@ -65,7 +65,7 @@ impl Blobs {
         conditions: &BlobConditions,
     ) -> Result<BlobProperties, Failure> {
         let location = self.location(account, &target.path).await?;
-        Ok(self.read_state(&location, target, conditions).await?.1)
+        Ok(self.read_shown(&location, target, conditions).await?.0)
     }
 
     /// The state of a blob that is meant, if the conditions are met.
@@ -74,11 +74,21 @@ impl Blobs {
         location: &BlobLocation,
         target: &BlobTarget,
         conditions: &BlobConditions,
-    ) -> Result<(Record, BlobProperties), Failure> {
+    ) -> Result<Record, Failure> {
         let record = self.state(location, target).await?;
-        let now = self.clock.now();
-        check_read(conditions, &record, now)?;
-        let mut properties = record.show(now);
+        check_read(conditions, &record, self.clock.now())?;
+        Ok(record)
+    }
+
+    /// The same, as properties show it, and where its bytes are.
+    async fn read_shown(
+        &self,
+        location: &BlobLocation,
+        target: &BlobTarget,
+        conditions: &BlobConditions,
+    ) -> Result<(BlobProperties, Body), Failure> {
+        let record = self.read_state(location, target, conditions).await?;
+        let (mut properties, body) = record.show(self.clock.now());
         match target.moment {
             BlobMoment::Current => {}
             BlobMoment::Snapshot(_) => properties.lease = None,
@@ -89,7 +99,7 @@ impl Blobs {
                 properties.lease = properties.lease.filter(|_| is_current);
             }
         }
-        Ok((record, properties))
+        Ok((properties, body))
     }
 
     /// The bytes of a range of a body. What is missing at its beginning is an error now.

@@ -51,7 +51,7 @@ impl Blobs {
             if range.is_empty() {
                 break;
             }
-            let mut visit = |row: ScannedRow<'_>| lister.visit(&row);
+            let mut visit = |row: ScannedRow<'_>| lister.visit(row);
             self.engine.scan(container.space, &range, &mut visit).await?;
             match lister.seek.take() {
                 Some(next) if lister.next.is_none() && lister.failure.is_none() => from = next,
@@ -71,6 +71,7 @@ fn behind(mut prefix: Vec<u8>) -> Vec<u8> {
 /// The rows of one blob, as far as a list needs them.
 #[derive(Default)]
 struct Group {
+    /// Empty before the first blob, and behind the last one that was listed.
     partition: Vec<u8>,
     record: Option<Bytes>,
     earlier: Vec<(u64, Bytes)>,
@@ -84,7 +85,7 @@ struct Lister {
     now: DateTime,
     max: usize,
     entries: Vec<BlobEntry>,
-    group: Option<Group>,
+    group: Group,
     /// Where the next scan begins.
     seek: Option<Position>,
     next: Option<BlobCursor>,
@@ -104,7 +105,7 @@ impl Lister {
             now,
             max,
             entries: Vec::new(),
-            group: None,
+            group: Group::default(),
             seek: None,
             next: None,
             failure: None,
@@ -144,19 +145,18 @@ impl Lister {
         [Some(prefix), cursor, start].into_iter().flatten().fold(vec![NAMES_FROM], Vec::max)
     }
 
-    fn visit(&mut self, row: &ScannedRow<'_>) -> ControlFlow<()> {
-        let is_same = self.group.as_ref().is_some_and(|group| group.partition == row.partition);
-        if !is_same {
+    fn visit(&mut self, row: ScannedRow<'_>) -> ControlFlow<()> {
+        if self.group.partition != row.partition {
             self.flush()?;
-            self.group = Some(Group { partition: row.partition.to_vec(), ..Group::default() });
+            self.group.partition.extend_from_slice(row.partition);
         }
-        let group = self.group.get_or_insert_default();
+        let group = &mut self.group;
         if row.row == RECORD_ROW {
-            group.record = Some(row.body.clone());
+            group.record = Some(row.body);
         } else if row.row == STAGE_ROW {
-            group.stage = Some(row.body.clone());
+            group.stage = Some(row.body);
         } else if let (Some(&EARLIER), Some((_, time, _))) = (row.row.first(), split_row(row.row)) {
-            group.earlier.push((time, row.body.clone()));
+            group.earlier.push((time, row.body));
         } else {
             group.passed += 1;
             if group.passed > PASSED_ROWS_MAX {
@@ -171,8 +171,15 @@ impl Lister {
 
     /// Lists the blob whose rows have been seen. Breaks if the page is full or the scan is to begin anew.
     fn flush(&mut self) -> ControlFlow<()> {
-        let Some(group) = self.group.take() else { return ControlFlow::Continue(()) };
-        match self.list(group) {
+        if self.group.partition.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let mut group = std::mem::take(&mut self.group);
+        let listed = self.list(&group);
+        // Its memory serves the next one.
+        group.partition.clear();
+        self.group.partition = group.partition;
+        match listed {
             Ok(flow) => flow,
             Err(failure) => {
                 self.failure = Some(failure);
@@ -181,12 +188,10 @@ impl Lister {
         }
     }
 
-    fn list(&mut self, group: Group) -> Result<ControlFlow<()>, Failure> {
-        let name = KeyBytes::to_text(&group.partition)
-            .and_then(|text| BlobName::parse(&text).ok())
-            .ok_or_else(|| damaged(self.space))?;
-        let states = self.states(&name, &group)?;
-        if states.is_empty() {
+    fn list(&mut self, group: &Group) -> Result<ControlFlow<()>, Failure> {
+        let name = name_of(&group.partition).ok_or_else(|| damaged(self.space))?;
+        let (earlier, last) = self.states(&name, group)?;
+        if earlier.is_empty() && last.is_none() {
             return Ok(ControlFlow::Continue(()));
         }
         if let Some(common) = self.common_prefix(name.as_str()) {
@@ -202,7 +207,7 @@ impl Lister {
             Some(cursor) if cursor.name == name.as_str() => cursor.at,
             _ => DateTime::MIN,
         };
-        for (at, listed) in states {
+        for (at, listed) in earlier.into_iter().chain(last.map(|last| (DateTime::MAX, last))) {
             if at < skip_before {
                 continue;
             }
@@ -210,7 +215,7 @@ impl Lister {
                 self.next = Some(BlobCursor { name: name.as_str().to_owned(), at });
                 return Ok(ControlFlow::Break(()));
             }
-            self.entries.push(BlobEntry::Blob(Box::new(listed)));
+            self.entries.push(BlobEntry::Blob(listed));
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -222,8 +227,13 @@ impl Lister {
         Some(name[..end].to_owned())
     }
 
-    /// The states of a blob that are asked for, the blob itself last.
-    fn states(&self, name: &BlobName, group: &Group) -> Result<Vec<(DateTime, ListedBlob)>, Failure> {
+    /// The states of a blob that are asked for: earlier ones in order, and the blob itself.
+    #[allow(clippy::type_complexity, reason = "it is taken apart where it is given")]
+    fn states(
+        &self,
+        name: &BlobName,
+        group: &Group,
+    ) -> Result<(Vec<(DateTime, Box<ListedBlob>)>, Option<Box<ListedBlob>>), Failure> {
         let include = self.asked.include;
         let damaged = || damaged(self.space);
         let mut states = Vec::new();
@@ -241,35 +251,34 @@ impl Lister {
                 last_version = Some((time, earlier.record.clone()));
             }
             if is_listed {
-                states.push((time, self.earlier(name, time, &earlier)));
+                states.push((time, self.earlier(name, time, earlier)));
             }
         }
-        match (&group.record, &group.stage, last_version) {
+        let last = match (&group.record, &group.stage, last_version) {
             (Some(record), _, _) => {
-                let record = Record::decode(record).ok_or_else(damaged)?;
-                let shown = listed(name, record.show(self.now));
-                states.push((DateTime::MAX, shown));
+                let record = Record::decode_shared(record).ok_or_else(damaged)?;
+                Some(listed(name, record.show(self.now).0))
             }
             (None, _, Some((id, record))) if include.deleted_with_versions => {
-                let mut shown = listed(name, record.show(self.now));
+                let mut shown = listed(name, record.show(self.now).0);
                 shown.properties.lease = None;
                 shown.properties.version = Some(BlobVersion { id, is_current: false });
                 shown.has_versions_only = true;
-                states.push((DateTime::MAX, shown));
+                Some(shown)
             }
             (None, Some(stage), _) if include.uncommitted_blobs => {
                 let stage = Stage::decode(stage).ok_or_else(damaged)?;
                 let mut shown = listed(name, uncommitted(stage.put));
                 shown.is_uncommitted = true;
-                states.push((DateTime::MAX, shown));
+                Some(shown)
             }
-            (None, _, _) => {}
-        }
-        Ok(states)
+            (None, _, _) => None,
+        };
+        Ok((states, last))
     }
 
-    fn earlier(&self, name: &BlobName, time: DateTime, earlier: &Earlier) -> ListedBlob {
-        let mut shown = listed(name, earlier.record.show(self.now));
+    fn earlier(&self, name: &BlobName, time: DateTime, earlier: Earlier) -> Box<ListedBlob> {
+        let mut shown = listed(name, earlier.record.show(self.now).0);
         shown.properties.lease = None;
         shown.properties.version = None;
         match earlier.role {
@@ -302,15 +311,23 @@ fn entry_bytes(listed: &ListedBlob) -> usize {
     ENTRY_BYTES + listed.name.as_str().len() + texts
 }
 
-fn listed(name: &BlobName, properties: BlobProperties) -> ListedBlob {
-    ListedBlob {
+/// The name of the blob of a partition.
+fn name_of(partition: &[u8]) -> Option<BlobName> {
+    match std::str::from_utf8(partition) {
+        Ok(text) => BlobName::parse(text).ok(),
+        Err(_) => BlobName::parse(&KeyBytes::to_text(partition)?).ok(),
+    }
+}
+
+fn listed(name: &BlobName, properties: BlobProperties) -> Box<ListedBlob> {
+    Box::new(ListedBlob {
         name: name.clone(),
         snapshot: None,
         deleted: None,
         has_versions_only: false,
         properties,
         is_uncommitted: false,
-    }
+    })
 }
 
 /// A blob of which nothing is committed.

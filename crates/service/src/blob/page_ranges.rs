@@ -31,7 +31,7 @@ impl Blobs {
         get: GetPageRanges,
     ) -> Result<PageRanges, Failure> {
         let location = self.location(account, &get.target.path).await?;
-        let (record, _) = self.read_state(&location, &get.target, &get.conditions).await?;
+        let record = self.read_state(&location, &get.target, &get.conditions).await?;
         let Body::Pages { generations, length } = &record.body else {
             return Err(ErrorCode::InvalidBlobType.into());
         };

@@ -62,7 +62,7 @@ impl Data {
 
     pub fn read(reader: &mut Reader<'_>) -> Option<Self> {
         match reader.byte()? {
-            0 => reader.bytes().map(|bytes| Self::Inline(Bytes::copy_from_slice(bytes))),
+            0 => reader.shared_bytes().map(Self::Inline),
             1 => Some(Self::Content(Content { id: ContentId(reader.array()?), length: reader.u64()? })),
             _ => None,
         }

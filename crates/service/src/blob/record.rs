@@ -12,6 +12,7 @@
 //!
 //! `changed` is the ETag and Last-Modified. It is not the version of the row: a lease changes the row and keeps the ETag.
 
+use bytes::Bytes;
 use tavola_model::{
     AccessTier, BlobHeaders, BlobKind, BlobProperties, BlobTags, BlobVersion, Changed, CopyShown, CopyStatus,
     DateTime, Guid, Metadata, RehydratePriority, TIER_DEFAULT, TierShown,
@@ -98,21 +99,22 @@ impl Body {
 }
 
 impl Record {
-    /// The record as properties show it.
-    pub fn show(&self, now: DateTime) -> BlobProperties {
-        BlobProperties {
+    /// The record as properties show it, and where its bytes are.
+    pub fn show(self, now: DateTime) -> (BlobProperties, Body) {
+        let properties = BlobProperties {
             kind: self.kind,
             changed: Changed(self.changed),
             created: self.created,
             length: self.body.length(),
-            headers: self.headers.clone(),
-            metadata: self.metadata.clone(),
-            tags: self.tags.clone(),
             tier: self.show_tier(now),
             lease: Some(Lease::show(self.lease.as_ref(), now)),
-            copy: self.copy.clone(),
+            headers: self.headers,
+            metadata: self.metadata,
+            tags: self.tags,
+            copy: self.copy,
             version: self.version.map(|id| BlobVersion { id, is_current: true }),
-        }
+        };
+        (properties, self.body)
     }
 
     /// The tier that was set, as it is by now.
@@ -144,7 +146,15 @@ impl Record {
     }
 
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader::of_version(bytes, VERSION)?;
+        Self::read_whole(Reader::of_version(bytes, VERSION)?)
+    }
+
+    /// The same; bytes of the blob that are in the record are not copied.
+    pub fn decode_shared(bytes: &Bytes) -> Option<Self> {
+        Self::read_whole(Reader::of_shared(bytes, VERSION)?)
+    }
+
+    fn read_whole(mut reader: Reader<'_>) -> Option<Self> {
         let record = Self::read(&mut reader)?;
         reader.is_done().then_some(record)
     }
@@ -338,7 +348,6 @@ fn body(reader: &mut Reader<'_>) -> Option<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
     use tavola_engine::{Content, ContentId};
 
     fn full() -> Record {
@@ -406,7 +415,8 @@ mod tests {
             bare(BlobKind::Page { sequence: 4 }, Body::Pages { generations: vec![1, 2], length: 512 }),
         ];
         for record in records {
-            assert_eq!(Record::decode(&record.encode()), Some(record));
+            assert_eq!(Record::decode(&record.encode()).as_ref(), Some(&record));
+            assert_eq!(Record::decode_shared(&record.encode().into()), Some(record));
         }
     }
 
