@@ -1,8 +1,8 @@
 //! Instructions for each kind of request: a figure that does not depend on what else the machine is doing.
 //!
 //! The server runs under callgrind twice with a different number of requests; what the two runs differ by is
-//! the requests' own. Everything else, from start to stop, cancels out. What callgrind has counted in the longer
-//! run stays beside the other results, to be looked at with `callgrind_annotate`.
+//! the requests' own. Everything else, from the first of them to the stop, cancels out. What callgrind has counted in
+//! the longer run stays beside the other results, to be looked at with `callgrind_annotate`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,7 +72,8 @@ fn count_run(counted: Counted, requests_max: u64, output: &PathBuf) -> Result<u6
     let cores = Cores::share_out();
     let folder = scratch_folder()?;
     let mut command = Command::new("valgrind");
-    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", output.display()));
+    command.arg("--tool=callgrind").arg("--instr-atstart=no");
+    command.arg(format!("--callgrind-out-file={}", output.display()));
     command.arg(tavola_testkit::server_binary()?);
     command.env("TAVOLA_RECORDS_PER_SECOND", records_per_second);
     let server = Tavola::start_under(&cores, &folder.path().join("counted"), command)?;
@@ -82,12 +83,14 @@ fn count_run(counted: Counted, requests_max: u64, output: &PathBuf) -> Result<u6
             let target = server.target();
             let table = Table::new(&server.endpoint, "Counted", ROWS);
             fill(&cores, &target, &table)?;
+            begin_to_count(&server)?;
             run(&cores, &target, load, &table.source(work)?)?
         }
         Counted::BlobGet(_) | Counted::BlobPut(_) | Counted::BlobList => {
             let container = Container::new(server.blob_target(), "counted")?;
             send(&cores, &container.endpoint, &container.creation())?;
             let source = blob_source(&cores, &container, counted)?;
+            begin_to_count(&server)?;
             run(&cores, &container.target, load, &source)?
         }
     };
@@ -96,6 +99,16 @@ fn count_run(counted: Counted, requests_max: u64, output: &PathBuf) -> Result<u6
     }
     server.stop();
     total(output)
+}
+
+/// What was done before, such as filling a table, is not counted.
+fn begin_to_count(server: &Tavola) -> Result<(), AnyError> {
+    let process_id = server.target().process_id.to_string();
+    let done = Command::new("callgrind_control").arg("--instr=on").arg(process_id).output()?;
+    if !done.status.success() {
+        return Err(format!("callgrind_control: {}", String::from_utf8_lossy(&done.stderr)).into());
+    }
+    Ok(())
 }
 
 /// Where requests for blobs come from. What they read has been put before.
