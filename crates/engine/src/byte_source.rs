@@ -12,6 +12,11 @@ pub trait ByteSource: Send {
     /// The next piece, not empty and at most [`PIECE_BYTES_MAX`] long; `None` at the end. After an error or the end
     /// there is nothing more to ask for.
     async fn next(&mut self) -> Result<Option<Bytes>, SourceError>;
+
+    /// All that is left, if it is one piece in memory: nobody has to wait for it. `None` takes nothing.
+    fn at_hand(&mut self) -> Option<Bytes> {
+        None
+    }
 }
 
 /// Why a stream of bytes does not go on.
@@ -60,5 +65,9 @@ impl BytesSource {
 impl ByteSource for BytesSource {
     async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
         Ok(self.pieces.pop_front())
+    }
+
+    fn at_hand(&mut self) -> Option<Bytes> {
+        if self.pieces.len() == 1 { self.pieces.pop_front() } else { None }
     }
 }

@@ -24,7 +24,7 @@ use crate::metadata_case::{MetadataNames, NameReader};
 use crate::pace::{Pace, Paced};
 use crate::pipeline::{Answer, Pipeline};
 use crate::receive::{Origin, Received, head_bytes};
-use crate::response_case::{self, HeaderCase};
+use crate::response_case::{self, HeaderCase, UsedNames};
 use crate::settings::FrontendSettings;
 use crate::tls::Tls;
 
@@ -296,13 +296,9 @@ fn into_http(
     if response.status != StatusCode::NO_CONTENT || length == 0 {
         headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(length));
     }
-    let mut all_common = true;
+    let mut used = UsedNames::default();
     for (name, value) in response.headers {
-        let name = response_case::common_name(name).unwrap_or_else(|| {
-            all_common = false;
-            response_case::other_name(name)
-        });
-        headers.append(name, value);
+        headers.append(used.note(name), value);
     }
     for (name, value) in response.metadata {
         // A value can only be unfit where it echoes a client's bytes; then it is left out.
@@ -310,7 +306,7 @@ fn into_http(
             headers.append(response_case::other_name(&name), value);
         }
     }
-    *message.extensions_mut() = case.of(all_common);
+    *message.extensions_mut() = case.of(used);
     message
 }
 

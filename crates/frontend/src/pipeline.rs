@@ -341,7 +341,7 @@ impl Pipeline {
         exchange: Exchange<'_>,
         mut result: Result<Outcome, ServiceError>,
     ) -> Answer {
-        let Exchange { form, mut observation, room, download } = exchange;
+        let Exchange { form, mut observation, room, mut download } = exchange;
         let cors = self.cors_headers(received, address).await;
         let encode = |result: &Result<Outcome, ServiceError>| {
             let ids = [self.ids.next(), self.ids.next()];
@@ -350,6 +350,12 @@ impl Pipeline {
         };
         let mut response = encode(&result);
         let mut bytes = std::mem::take(&mut response.body);
+        // A stream is for what takes room or has to be waited for.
+        if response.content_length.is_some_and(|length| length <= UNCOUNTED_BYTES as u64)
+            && let Some(whole) = download.as_mut().and_then(|source| source.at_hand())
+        {
+            (bytes, download) = (whole, None);
+        }
         // The answer to HEAD is only as long as it would be; nothing of it is held.
         if !reply.head_only {
             let new_room = || {

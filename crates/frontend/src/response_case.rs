@@ -16,11 +16,23 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 
-/// Names of nearly every answer, apart so that most responses clone a small map.
+/// Names of nearly every answer of tables, apart so that most responses clone a small map.
 const COMMON: &[&str] =
     &["Cache-Control", "Content-Length", "Content-Type", "Date", "ETag", "Server", "X-Content-Type-Options"];
 
-/// The other names that are not all lower case.
+/// The same of blobs.
+const COMMON_OF_BLOBS: &[&str] = &[
+    "Accept-Ranges",
+    "Content-Length",
+    "Content-MD5",
+    "Content-Type",
+    "Date",
+    "ETag",
+    "Last-Modified",
+    "Server",
+];
+
+/// All names that are not all lower case, but for those of nearly every answer of tables.
 const RARE: &[&str] = &[
     "Accept-Ranges",
     "Access-Control-Allow-Credentials",
@@ -48,6 +60,7 @@ const RARE: &[&str] = &[
 /// The case maps for responses.
 pub struct HeaderCase {
     common: Extensions,
+    common_of_blobs: Extensions,
     all: Extensions,
 }
 
@@ -55,12 +68,20 @@ impl HeaderCase {
     /// Learns the maps; empty extensions (and so lower case) if hyper should ever stop keeping one.
     pub async fn learn() -> Self {
         let all = [COMMON, RARE].concat();
-        Self { common: learn(COMMON).await, all: learn(&all).await }
+        Self {
+            common: learn(COMMON).await,
+            common_of_blobs: learn(COMMON_OF_BLOBS).await,
+            all: learn(&all).await,
+        }
     }
 
-    /// What a response carries so that its names keep their case, where all of them are common or not.
-    pub fn of(&self, all_common: bool) -> Extensions {
-        if all_common { self.common.clone() } else { self.all.clone() }
+    /// What a response carries so that its names keep their case.
+    pub fn of(&self, used: UsedNames) -> Extensions {
+        match used {
+            UsedNames { beyond_common: false, .. } => self.common.clone(),
+            UsedNames { beyond_common_of_blobs: false, .. } => self.common_of_blobs.clone(),
+            _ => self.all.clone(),
+        }
     }
 
     /// The same for a response with names of metadata, which are whatever clients have written.
@@ -73,20 +94,56 @@ impl HeaderCase {
     }
 }
 
-/// A header name of nearly every answer, which is not parsed again; `None` for any other.
-pub fn common_name(name: &str) -> Option<HeaderName> {
-    static REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+/// Which names with upper case an answer has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UsedNames {
+    beyond_common: bool,
+    beyond_common_of_blobs: bool,
+}
+
+impl UsedNames {
+    /// A name as a header, noted.
+    pub fn note(&mut self, name: &'static str) -> HeaderName {
+        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            self.beyond_common |= !COMMON.contains(&name);
+            self.beyond_common_of_blobs |= !COMMON_OF_BLOBS.contains(&name);
+        }
+        frequent_name(name).unwrap_or_else(|| other_name(name))
+    }
+}
+
+/// A header name of many answers, which is not parsed again; `None` for any other.
+fn frequent_name(name: &str) -> Option<HeaderName> {
+    static BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
     static CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+    static CONTENT_CRC64: HeaderName = HeaderName::from_static("x-ms-content-crc64");
+    static CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+    static CREATION_TIME: HeaderName = HeaderName::from_static("x-ms-creation-time");
+    static LEASE_STATE: HeaderName = HeaderName::from_static("x-ms-lease-state");
+    static LEASE_STATUS: HeaderName = HeaderName::from_static("x-ms-lease-status");
+    static REQUEST_ENCRYPTED: HeaderName = HeaderName::from_static("x-ms-request-server-encrypted");
+    static REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+    static SERVER_ENCRYPTED: HeaderName = HeaderName::from_static("x-ms-server-encrypted");
     static VERSION: HeaderName = HeaderName::from_static("x-ms-version");
     Some(match name {
+        "Accept-Ranges" => header::ACCEPT_RANGES,
         "Cache-Control" => header::CACHE_CONTROL,
+        "Content-MD5" => CONTENT_MD5.clone(),
         "Content-Type" => header::CONTENT_TYPE,
         "Date" => header::DATE,
         "ETag" => header::ETAG,
+        "Last-Modified" => header::LAST_MODIFIED,
         "Server" => header::SERVER,
         "X-Content-Type-Options" => header::X_CONTENT_TYPE_OPTIONS,
-        "x-ms-request-id" => REQUEST_ID.clone(),
+        "x-ms-blob-type" => BLOB_TYPE.clone(),
         "x-ms-client-request-id" => CLIENT_REQUEST_ID.clone(),
+        "x-ms-content-crc64" => CONTENT_CRC64.clone(),
+        "x-ms-creation-time" => CREATION_TIME.clone(),
+        "x-ms-lease-state" => LEASE_STATE.clone(),
+        "x-ms-lease-status" => LEASE_STATUS.clone(),
+        "x-ms-request-id" => REQUEST_ID.clone(),
+        "x-ms-request-server-encrypted" => REQUEST_ENCRYPTED.clone(),
+        "x-ms-server-encrypted" => SERVER_ENCRYPTED.clone(),
         "x-ms-version" => VERSION.clone(),
         _ => return None,
     })
@@ -142,6 +199,22 @@ mod tests {
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         answer
+    }
+
+    #[tokio::test]
+    async fn every_name_is_written_in_its_case_whatever_comes_with_it() {
+        let case = HeaderCase::learn().await;
+        let names = [COMMON, COMMON_OF_BLOBS, RARE, &["x-ms-version", "x-ms-other"]].concat();
+        for (first, second) in names.iter().zip(names.iter().cycle().skip(5)) {
+            let mut used = UsedNames::default();
+            for name in [*first, *second] {
+                assert!(used.note(name).as_str().eq_ignore_ascii_case(name), "{name}");
+            }
+            for name in [first, second].into_iter().filter(|name| **name != "Content-Length") {
+                let answer = written(name, case.of(used)).await;
+                assert!(answer.contains(&format!("\r\n{name}: ")), "{name}: {answer}");
+            }
+        }
     }
 
     #[tokio::test]

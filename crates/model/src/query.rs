@@ -9,6 +9,9 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
+/// Room for the parameters of a shared access signature.
+const PARAMETERS_USUAL: usize = 10;
+
 /// The parameters of a query, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a> {
@@ -18,7 +21,8 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// Splits and decodes a raw query without its `?`. `None` if a part does not decode to UTF-8.
     pub fn parse(raw: &'a str) -> Option<Self> {
-        let mut parameters = Vec::new();
+        let count = if raw.is_empty() { 0 } else { PARAMETERS_USUAL };
+        let mut parameters = Vec::with_capacity(count);
         for part in raw.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             parameters.push((decode(name)?, decode(value)?));
@@ -48,10 +52,10 @@ fn is_same_name(one: &str, other: &str) -> bool {
 
 /// Percent-decodes one component; `+` is a space, as in every query string the SDKs write.
 fn decode(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains(['%', '+']) {
+    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Some(Cow::Borrowed(text));
     }
-    let spaced = text.replace('+', " ");
+    let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
     percent_decode_str(&spaced).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))
 }
 

@@ -15,9 +15,19 @@ use crate::reply::text;
 /// What a blob is told to be if nobody says.
 pub(super) const CONTENT_TYPE_DEFAULT: &str = "application/octet-stream";
 
-/// The value of a header, if it is given and not empty.
+/// Up to so many headers are looked at one by one.
+const FEW_HEADERS: usize = 24;
+
+/// The value of a header, if it is given and not empty. `name` is in lower case.
 pub(super) fn given<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    text(headers, name).map(str::trim).filter(|text| !text.is_empty())
+    // Many names are asked for and few are given: comparing with these is quicker than parsing and hashing each of those.
+    let value = if headers.len() <= FEW_HEADERS {
+        let found = headers.iter().find(|(known, _)| known.as_str() == name);
+        found.and_then(|(_, value)| value.to_str().ok())
+    } else {
+        text(headers, name)
+    };
+    value.map(str::trim).filter(|text| !text.is_empty())
 }
 
 /// `InvalidHeaderValue` for this header.
@@ -265,6 +275,20 @@ mod tests {
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_header_is_found_among_few_and_among_many() {
+        for count in [0, FEW_HEADERS, FEW_HEADERS * 2] {
+            let mut headers = headers(&[("x-ms-range", " first "), ("x-ms-lease-id", "")]);
+            headers.append("x-ms-range", "second".parse().unwrap());
+            for number in 0..count {
+                headers.insert(format!("x-{number}").parse::<http::HeaderName>().unwrap(), number.into());
+            }
+            assert_eq!(given(&headers, "x-ms-range"), Some("first"), "{count}");
+            assert_eq!(given(&headers, "x-ms-lease-id"), None, "{count}");
+            assert_eq!(given(&headers, "x-ms-if-tags"), None, "{count}");
+        }
     }
 
     #[test]
