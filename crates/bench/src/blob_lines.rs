@@ -96,6 +96,7 @@ impl BlobStage {
         self.judge_rate(line, &series, NGINX, "× nginx sendfile", Bound::AtLeast(0.8));
         self.judge_cpu(line, &series, NGINX, "× nginx sendfile, per CPU second");
         self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(5.0));
+        self.tell_rate(line, &series, [NGINX, AZURITE]);
         self.judge_cpu(line, &series, AZURITE, "× Azurite, per CPU second");
         Ok(())
     }
@@ -174,6 +175,14 @@ impl BlobStage {
         let (Some(ours), Some(theirs)) = (find(TAVOLA), find(other)) else { return };
         let range = Range::of_ratios(&ours.rates(), &theirs.rates());
         self.report.check(line, measure, range, bound);
+    }
+
+    /// Tells the ratio of the rates of two others: what no server could be above.
+    pub fn tell_rate(&mut self, line: &str, all: &[Series], [above, below]: [&str; 2]) {
+        let find = |name: &str| all.iter().find(|series| series.name == name);
+        let (Some(one), Some(other)) = (find(above), find(below)) else { return };
+        let range = Range::of_ratios(&one.rates(), &other.rates());
+        self.report.check(line, &format!("{above} × {below}"), range, Bound::None);
     }
 
     /// The same of what is done in a second of cores, which does not depend on who else is at work.

@@ -1,7 +1,8 @@
 //! Requests to one container, ready to send.
 //!
 //! A shared access signature covers the whole account and neither path nor body, so one token serves any number of
-//! new blobs, and signing stays out of the load.
+//! new blobs, and signing stays out of the load. Reads are made beforehand and signed one by one with the account key, as
+//! those of entities are that they are compared with.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use std::sync::atomic::AtomicU64;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::Method;
+use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use tavola_auth::{Account, AccountSas, sign_account_sas};
-use tavola_model::Clock;
+use tavola_auth::{Account, AccountSas, Scheme, SignedRequest, sign_account_sas, sign_request};
+use tavola_model::{Clock, Query, StorageService};
 use tavola_system::SystemClock;
 
 use crate::AnyError;
@@ -87,13 +88,32 @@ impl Container {
     }
 
     /// Reads of the blobs that `puts` made with numbers below `end`.
-    pub fn gets(&self, end: u64, count: u64) -> Source {
+    pub fn gets(&self, end: u64, count: u64) -> Result<Source, AnyError> {
         let mut random = fastrand::Rng::with_seed(end);
         let one = |_| {
             let number = random.u64(..end);
-            self.head(&Method::GET, &format!("/n{number:012}"), "", "", 0)
+            self.signed_get(&format!("/n{number:012}"))
         };
-        Source::Any(Arc::new((0..count.min(end)).map(one).collect()))
+        Ok(Source::Any(Arc::new((0..count.min(end)).map(one).collect::<Result<_, _>>()?)))
+    }
+
+    /// A read of a blob, signed with the account key.
+    fn signed_get(&self, below: &str) -> Result<Vec<u8>, AnyError> {
+        let date = SystemClock.now().to_rfc1123();
+        let mut headers = HeaderMap::new();
+        headers.insert("x-ms-date", HeaderValue::from_str(&date)?);
+        headers.insert("x-ms-version", HeaderValue::from_static(VERSION));
+        let path = format!("{}{below}", self.path);
+        let request =
+            SignedRequest { method: &Method::GET, path: &path, query: &Query::default(), headers: &headers };
+        let account = Account::development();
+        let signature = sign_request(&account, StorageService::Blob, Scheme::SharedKey, &request)?;
+        let host = &self.endpoint.host;
+        Ok(format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nx-ms-version: {VERSION}\r\nx-ms-date: {date}\r\n\
+             Authorization: {signature}\r\n\r\n"
+        )
+        .into_bytes())
     }
 
     /// The page of a listing behind a marker.

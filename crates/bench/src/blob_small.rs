@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
+
 use crate::AnyError;
 use crate::blob_lines::{AZURITE, TAVOLA};
-use crate::blob_requests::Container;
+use crate::blob_requests::{BLOCK_BLOB, Container};
 use crate::blobs::BlobStage;
-use crate::compare::{Contestant, Range, take_turns};
-use crate::engine::EngineFloor;
+use crate::compare::{Contestant, Range, Series, take_turns};
+use crate::engine::{EngineFloor, Summed};
+use crate::floor::Floor;
 use crate::load::{Load, run};
 use crate::report::Bound;
 use crate::tavola::{fill, send};
@@ -16,6 +19,8 @@ use crate::work::{Source, Table, Work};
 
 const TABLE: &str = "table";
 const STORE: &str = "store";
+const STORE_MD5: &str = "store and MD5";
+const FLOOR: &str = "bare hyper";
 const CONNECTIONS: usize = 64;
 const LIST_CONNECTIONS: usize = 4;
 const KIB: usize = 1024;
@@ -59,6 +64,14 @@ impl BlobStage {
         {
             let Some(target) = target else { continue };
             let container = stage.container(target, &name)?;
+            if who == TAVOLA {
+                let headers = format!("{BLOCK_BLOB}Content-Type: application/octet-stream\r\n");
+                let mut request = container.head(&Method::PUT, "/one", "", &headers, body.len());
+                request.extend_from_slice(body);
+                let (answer, _) = send(&stage.cores, &container.endpoint, &request)?;
+                let source = container.puts(Arc::default(), u64::MAX, body);
+                contestants.push(stage.bare(&answer, source, load)?);
+            }
             let source = container.puts(Arc::default(), u64::MAX, body);
             let process_id = Some(container.target.process_id);
             let round = Box::new(move || run(&stage.cores, &container.target, load, &source));
@@ -74,16 +87,27 @@ impl BlobStage {
             contestants.push(Contestant { name: TABLE, process_id, round });
         }
         if let Some(engine) = &engine {
-            let (body, period) = (bytes::Bytes::copy_from_slice(body), stage.plan.period);
-            let round = Box::new(move || engine.put_contents(&body, period));
-            contestants.push(Contestant { name: STORE, process_id: None, round });
+            for (name, summed) in [(STORE, Summed::No), (STORE_MD5, Summed::Md5)] {
+                let (body, period) = (bytes::Bytes::copy_from_slice(body), stage.plan.period);
+                let round = Box::new(move || engine.put_contents(&body, summed, period));
+                contestants.push(Contestant { name, process_id: None, round });
+            }
         }
         let series = take_turns(stage.plan.rounds, contestants)?;
         self.report.add_series(line, &series)?;
         self.judge_rate(line, &series, TABLE, "× insert of an entity of 1 KB", Bound::AtLeast(0.8));
         self.judge_cpu(line, &series, TABLE, "× insert of an entity, per CPU second");
         self.judge_rate(line, &series, STORE, "× store of contents alone", Bound::AtLeast(0.5));
+        self.judge_rate(
+            line,
+            &series,
+            STORE_MD5,
+            "× store of contents and the MD5 it must keep",
+            Bound::None,
+        );
         self.judge_cpu(line, &series, STORE, "× store of contents alone, per CPU second");
+        self.judge_rate(line, &series, FLOOR, "× bare hyper", Bound::None);
+        self.tell_rate(line, &series, [FLOOR, AZURITE]);
         self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(20.0));
         self.judge_cpu(line, &series, AZURITE, "× Azurite, per CPU second");
         Ok(())
@@ -100,7 +124,12 @@ impl BlobStage {
             let Some(target) = target else { continue };
             let container = stage.container(target, "get1024")?;
             stage.fill_container(&container, count, KIB)?;
-            let source = container.gets(count, count);
+            let source = container.gets(count, count)?;
+            if who == TAVOLA {
+                let one = container.head(&Method::GET, "/n000000000000", "", "", 0);
+                let (answer, _) = send(&stage.cores, &container.endpoint, &one)?;
+                contestants.push(stage.bare(&answer, source.clone(), load)?);
+            }
             let process_id = Some(container.target.process_id);
             let round = Box::new(move || run(&stage.cores, &container.target, load, &source));
             contestants.push(Contestant { name: who, process_id, round });
@@ -116,9 +145,19 @@ impl BlobStage {
         self.report.add_series(line, &series)?;
         self.judge_rate(line, &series, TABLE, "× point read of an entity of 1 KB", Bound::AtLeast(0.9));
         self.judge_cpu(line, &series, TABLE, "× point read of an entity, per CPU second");
+        self.judge_rate(line, &series, FLOOR, "× bare hyper", Bound::None);
+        self.tell_rate(line, &series, [FLOOR, AZURITE]);
         self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(40.0));
         self.judge_cpu(line, &series, AZURITE, "× Azurite, per CPU second");
         Ok(())
+    }
+
+    /// A server that answers each of these requests with the same bytes, which cost it nothing.
+    fn bare(&self, answer: &[u8], source: Source, load: Load) -> Result<Contestant<'_>, AnyError> {
+        let floor = Floor::start(&self.cores, self.folder.path(), answer)?;
+        let process_id = Some(floor.target().process_id);
+        let round = Box::new(move || run(&self.cores, &floor.target(), load, &source));
+        Ok(Contestant { name: FLOOR, process_id, round })
     }
 
     fn fill_container(&self, container: &Container, count: u64, bytes: usize) -> Result<f64, AnyError> {
@@ -164,17 +203,22 @@ impl BlobStage {
         let azurite = (series.len() > 2).then(|| series.remove(2));
         let [small, many] = series.as_slice() else { return Err("two sizes are listed".into()) };
         let range = Range::of_ratios(&many.rates(), &small.rates());
-        let median =
-            |index: usize| series[index].rounds.iter().map(|round| round.latency.value_at_quantile(0.5));
-        let millis: Vec<f64> =
-            median(0).map(|micros| micros as f64 / 1000.0 / LIST_CONNECTIONS as f64).collect();
+        // The server is busy with one page or another all the time.
+        let millis = |series: &Series| -> Vec<f64> { series.rates().iter().map(|rate| 1e3 / rate).collect() };
+        let pages = [millis(small), millis(many)];
+        for (millis, count) in pages.iter().zip([SMALL_LIST_BLOBS, large]) {
+            if let Some(Range { median, .. }) = Range::of(millis) {
+                let entry = median * 1e3 / PAGE_BLOBS as f64;
+                self.report.note(format!("{LINE} of {count}: {median:.1} ms a page, {entry:.2} µs an entry"));
+            }
+        }
         let over_azurite = azurite.as_ref().and_then(|one| Range::of_ratios(&small.rates(), &one.rates()));
         for (one, count) in series.into_iter().zip([SMALL_LIST_BLOBS, large]) {
             self.report.add_series(&format!("{LINE} of {count}"), &[one])?;
         }
         let measure = format!("rate at {large} ÷ rate at {SMALL_LIST_BLOBS}");
         self.report.check(LINE, &measure, range, Bound::AtLeast(0.8));
-        self.report.check(LINE, "ms of the server for a page", Range::of(&millis), Bound::AtMost(60.0));
+        self.report.check(LINE, "ms of the server for a page", Range::of(&pages[0]), Bound::AtMost(60.0));
         if let Some(azurite) = azurite {
             self.report.add_series(&format!("{LINE} of {PAGE_BLOBS}"), &[azurite])?;
             self.report.check(LINE, "× Azurite", over_azurite, Bound::AtLeast(12.0));

@@ -4,7 +4,7 @@
 //! the requests' own. Everything else, from the first of them to the stop, cancels out. What callgrind has counted in
 //! the longer run stays beside the other results, to be looked at with `callgrind_annotate`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn count_each(work: Work, count: u64, records_per_second: &str) -> Result<u64, A
 }
 
 /// Instructions of a whole run of the server, from start to stop, with so many requests.
-fn count_run(counted: Counted, requests_max: u64, output: &PathBuf) -> Result<u64, AnyError> {
+fn count_run(counted: Counted, requests_max: u64, output: &Path) -> Result<u64, AnyError> {
     let cores = Cores::share_out();
     let folder = scratch_folder()?;
     let mut command = Command::new("valgrind");
@@ -119,7 +119,7 @@ fn blob_source(cores: &Cores, container: &Container, counted: Counted) -> Result
         Counted::Table(work) => return Err(format!("{work:?} is no request for blobs").into()),
         Counted::BlobGet(bytes) => {
             fill(bytes)?;
-            container.gets(ROWS, ROWS)
+            container.gets(ROWS, ROWS)?
         }
         Counted::BlobPut(bytes) => container.puts(Arc::default(), u64::MAX, &vec![7; bytes]),
         Counted::BlobList => {
