@@ -2,16 +2,26 @@
 
 use std::fmt;
 
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// The two digits of each byte. Every answer has a guid, so they are not worked out one by one.
+const DIGITS: [[u8; 2]; 256] = {
+    let (mut digits, mut byte) = ([[0; 2]; 256], 0);
+    while byte < 256 {
+        digits[byte] = [b"0123456789abcdef"[byte >> 4], b"0123456789abcdef"[byte & 15]];
+        byte += 1;
+    }
+    digits
+};
 /// Bytes before which a dash stands.
 const DASHED: [usize; 4] = [4, 6, 8, 10];
+/// Where in the text the digits of each byte stand.
+const OFFSETS: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 /// The sixteen bytes of a guid, in the order of its text, which is also the order in which they compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {
-    /// Reads `c9da6455-213d-42c9-9a79-3e9149a57833`, in either case, with dashes at their places or with none.
+    /// Reads `c9da6455-213d-42c9-9a79-3e9149a57833`, in either case, with all its dashes or with none.
     pub fn parse(text: &str) -> Option<Self> {
         let dashes = match text.len() {
             36 => true,
@@ -32,12 +42,9 @@ impl Guid {
 
     /// The 36 characters of its text.
     pub fn to_ascii(self) -> [u8; 36] {
-        let (mut text, mut place) = ([b'-'; 36], 0);
-        for (index, byte) in self.0.into_iter().enumerate() {
-            place += usize::from(DASHED.contains(&index));
-            text[place] = DIGITS[usize::from(byte >> 4)];
-            text[place + 1] = DIGITS[usize::from(byte & 15)];
-            place += 2;
+        let mut text = [b'-'; 36];
+        for (byte, offset) in self.0.into_iter().zip(OFFSETS) {
+            [text[offset], text[offset + 1]] = DIGITS[usize::from(byte)];
         }
         text
     }
