@@ -1,10 +1,10 @@
-//! What a log of requests wants to know, read from a request and its answer. The signature of a token is left out.
+//! What Storage Analytics wants to know, read from a request and its answer. The signature of a token is left out.
 
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 use tavola_model::{AccountName, BlobCommand, Command, EntityChange, QueueCommand, TableCommand};
 use tavola_protocol::Response;
-use tavola_telemetry::{AccessKind, Authentication, RequestDetail};
+use tavola_telemetry::{AccessKind, Authentication, DetailOf, LoggedFields, RequestDetail};
 
 use crate::receive::Received;
 
@@ -12,8 +12,18 @@ use crate::receive::Received;
 static CONDITIONS: [HeaderName; 4] =
     [header::IF_MATCH, header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE];
 
-/// What its head says.
-pub(crate) fn of(account: &AccountName, received: &Received) -> RequestDetail {
+/// What its head says: for sums, or for a log of all.
+pub(crate) fn of(account: &AccountName, received: &Received, of: DetailOf) -> RequestDetail {
+    RequestDetail {
+        authentication: authentication(&received.headers, received.query()),
+        access: AccessKind::Read,
+        request_head_bytes: head_bytes(received),
+        response_head_bytes: 0,
+        logged: (of == DetailOf::All).then(|| Box::new(logged_fields(account, received))),
+    }
+}
+
+fn logged_fields(account: &AccountName, received: &Received) -> LoggedFields {
     let headers = &received.headers;
     let scheme = if received.origin.secure { "https" } else { "http" };
     let host = text(headers, &header::HOST).unwrap_or_default();
@@ -26,15 +36,11 @@ pub(crate) fn of(account: &AccountName, received: &Received) -> RequestDetail {
         let value = text(headers, name)?;
         Some(format!("{}={value}", name.as_str()))
     });
-    RequestDetail {
-        authentication: authentication(headers, received.query()),
-        access: AccessKind::Read,
+    LoggedFields {
         url: format!("{scheme}://{host}{path}{mark}{query}").into(),
         object_key: object_key.into(),
         peer: received.origin.peer,
         version: headers.get("x-ms-version").and_then(|value| value.to_str().ok()).map(Box::from),
-        request_head_bytes: head_bytes(received),
-        response_head_bytes: 0,
         content_length: text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse().ok()),
         content_md5: headers.get("content-md5").and_then(|value| value.to_str().ok()).map(Box::from),
         etag: None,
@@ -54,8 +60,10 @@ pub(crate) fn note_response(detail: &mut RequestDetail, response: &Response) {
         let found = response.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
         found.and_then(|(_, value)| value.to_str().ok()).map(Box::<str>::from)
     };
-    detail.etag = header("etag");
-    detail.last_modified = header("last-modified");
+    if let Some(logged) = &mut detail.logged {
+        logged.etag = header("etag");
+        logged.last_modified = header("last-modified");
+    }
 }
 
 /// What kind of access a command is.

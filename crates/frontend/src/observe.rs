@@ -93,8 +93,8 @@ impl<'a> Observation<&'a Recorder> {
             record.weight = 1;
         }
         let Some(record) = &mut self.record else { return };
-        if self.recorder.detail_of(account, service).is_some() {
-            record.detail = Some(Box::new(log_detail::of(account, received)));
+        if let Some(of) = self.recorder.detail_of(account, service) {
+            record.detail = Some(Box::new(log_detail::of(account, received, of)));
         }
         record.account = Some(account.clone());
     }

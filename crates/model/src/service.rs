@@ -1,7 +1,7 @@
 //! The storage services.
 
 /// One of the storage services.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the service's own words")]
 pub enum StorageService {
     Blob,

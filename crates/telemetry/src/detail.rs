@@ -1,14 +1,26 @@
-//! What only a log of requests wants to know of a request. It is gathered only where somebody keeps such a log.
+//! What only Storage Analytics wants to know of a request: some for sums, more for a line of a log. It is gathered only
+//! where somebody keeps them.
 
 use std::net::IpAddr;
 
-/// What a request log says beyond the record.
+/// What is summed up beyond the record.
 #[derive(Clone, Debug)]
 pub struct RequestDetail {
     /// How the client showed who it is.
     pub authentication: Authentication,
     /// What kind of access it was.
     pub access: AccessKind,
+    /// Bytes of its head.
+    pub request_head_bytes: u64,
+    /// Bytes of the head of its answer.
+    pub response_head_bytes: u64,
+    /// What only a log says.
+    pub logged: Option<Box<LoggedFields>>,
+}
+
+/// What a log of requests says beyond that.
+#[derive(Clone, Debug)]
+pub struct LoggedFields {
     /// The URL, without the signature of a token.
     pub url: Box<str>,
     /// The path that names what was asked for, with the account.
@@ -17,10 +29,6 @@ pub struct RequestDetail {
     pub peer: IpAddr,
     /// The version that it asked for.
     pub version: Option<Box<str>>,
-    /// Bytes of its head.
-    pub request_head_bytes: u64,
-    /// Bytes of the head of its answer.
-    pub response_head_bytes: u64,
     /// The length of its body as it was announced.
     pub content_length: Option<u64>,
     /// The sum of its body as it was announced.

@@ -15,7 +15,7 @@ pub use counts::{
     Counted, CountsReading, LATENCY_BOUNDS_NS, OperationReading, PLAN_KINDS, RequestCounts, SERVICES,
     STATUS_CLASSES, ServiceReading, UNKNOWN_OPERATION,
 };
-pub use detail::{AccessKind, Authentication, RequestDetail};
+pub use detail::{AccessKind, Authentication, LoggedFields, RequestDetail};
 pub use histogram::{BUCKETS_MAX, Histogram, HistogramReading};
 pub use record::{AccessRecord, Durations, QueryTarget, RecordSink, Target};
 pub use recorder::{DetailOf, Recorder};

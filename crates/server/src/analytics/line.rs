@@ -86,6 +86,7 @@ pub fn service_word(service: StorageService) -> &'static str {
 
 /// Adds the line of a request to a log of a version, `1.0` or `2.0`.
 pub fn append(log: &mut String, version: &str, record: &AccessRecord, detail: &RequestDetail) {
+    let Some(logged) = &detail.logged else { return };
     let mut line = Line(log);
     let account = record.account.as_ref().map(|account| account.as_str()).unwrap_or_default();
     let is_anonymous = detail.authentication == Authentication::Anonymous;
@@ -105,27 +106,27 @@ pub fn append(log: &mut String, version: &str, record: &AccessRecord, detail: &R
     line.plain(if is_anonymous { "" } else { account });
     line.plain(account);
     line.plain(service_word(record.service));
-    line.quoted(&detail.url);
-    line.quoted(&detail.object_key);
+    line.quoted(&logged.url);
+    line.quoted(&logged.object_key);
     line.plain(&record.request_id);
     line.plain(&match record.target {
         Target::Batch { operations, .. } => operations.to_string(),
         Target::Whole | Target::Entity { .. } | Target::Query(_) => "0".to_owned(),
     });
-    line.plain(&detail.peer.to_string());
-    line.text(detail.version.as_deref());
+    line.plain(&logged.peer.to_string());
+    line.text(logged.version.as_deref());
     line.plain(&detail.request_head_bytes.to_string());
     line.plain(&record.bytes_in.to_string());
     line.plain(&detail.response_head_bytes.to_string());
     line.plain(&record.bytes_out.to_string());
-    line.plain(&detail.content_length.unwrap_or(0).to_string());
-    line.optional(detail.content_md5.as_deref());
+    line.plain(&logged.content_length.unwrap_or(0).to_string());
+    line.optional(logged.content_md5.as_deref());
     line.optional(None);
-    line.optional(detail.etag.as_deref());
-    line.text(detail.last_modified.as_deref());
-    line.optional(Some(&*detail.conditions).filter(|conditions| !conditions.is_empty()));
-    line.optional(detail.user_agent.as_deref());
-    line.optional(detail.referrer.as_deref());
+    line.optional(logged.etag.as_deref());
+    line.text(logged.last_modified.as_deref());
+    line.optional(Some(&*logged.conditions).filter(|conditions| !conditions.is_empty()));
+    line.optional(logged.user_agent.as_deref());
+    line.optional(logged.referrer.as_deref());
     line.optional(record.client_request_id.as_deref());
     if version == "2.0" {
         // Of the directory that a bearer token is from; tokens are checked, but not kept.
@@ -189,7 +190,7 @@ mod tests {
     use std::time::Duration;
 
     use tavola_model::{AccountName, DateTime};
-    use tavola_telemetry::{AccessKind, Durations};
+    use tavola_telemetry::{AccessKind, Durations, LoggedFields};
 
     use super::*;
 
@@ -214,12 +215,18 @@ mod tests {
         RequestDetail {
             authentication: Authentication::Sas,
             access: AccessKind::Read,
+            request_head_bytes: 400,
+            response_head_bytes: 200,
+            logged: Some(Box::new(logged())),
+        }
+    }
+
+    fn logged() -> LoggedFields {
+        LoggedFields {
             url: "http://127.0.0.1:10002/devstoreaccount1/People()?$top=1&sig=XXXXX".into(),
             object_key: "/devstoreaccount1/People()".into(),
             peer: [127, 0, 0, 1].into(),
             version: Some("2020-12-06".into()),
-            request_head_bytes: 400,
-            response_head_bytes: 200,
             content_length: None,
             content_md5: None,
             etag: None,
@@ -252,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_field_cannot_end_its_line() {
-        let hostile = RequestDetail { user_agent: Some("a\r\n1.0;fake".into()), ..detail() };
+        let fields = LoggedFields { user_agent: Some("a\r\n1.0;fake".into()), ..logged() };
+        let hostile = RequestDetail { logged: Some(Box::new(fields)), ..detail() };
         let mut log = String::new();
         append(&mut log, "1.0", &record(), &hostile);
         assert_eq!(log.lines().count(), 1, "{log}");

@@ -80,11 +80,11 @@ struct Log {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct TotalsKey {
     account: AccountName,
-    table: String,
+    service: StorageService,
     period: Period,
     begin: DateTime,
-    /// `user;All`, or one operation.
-    row: String,
+    /// One operation, or all.
+    operation: Option<&'static str>,
 }
 
 /// What is to be written now.
@@ -169,7 +169,7 @@ impl Analytics {
         }
         for (key, totals) in totals {
             if let Err(error) = store.write_totals(&key, &totals).await {
-                tracing::warn!(account = %key.account, table = key.table, %error, "cannot write metrics of Storage Analytics");
+                tracing::warn!(account = %key.account, table = totals::table_name(key.service, key.period), %error, "cannot write metrics of Storage Analytics");
             }
         }
     }
@@ -238,15 +238,15 @@ impl Gathered {
         let periods =
             [(Period::Hour, &properties.hour_metrics), (Period::Minute, &properties.minute_metrics)];
         for (period, metrics) in periods.into_iter().filter(|(_, metrics)| metrics.enabled) {
-            let operation = record.operation.unwrap_or(UNKNOWN_OPERATION);
-            let per_operation = metrics.include_apis.unwrap_or(false).then_some(operation);
-            for row in ["All"].into_iter().chain(per_operation) {
+            let own = Some(record.operation.unwrap_or(UNKNOWN_OPERATION));
+            let per_operation = metrics.include_apis.unwrap_or(false).then_some(own);
+            for operation in [None].into_iter().chain(per_operation) {
                 let key = TotalsKey {
                     account: account.clone(),
-                    table: totals::table_name(record.service, period),
+                    service: record.service,
                     period,
                     begin: begin(record.received, period),
-                    row: format!("user;{row}"),
+                    operation,
                 };
                 self.totals.entry(key).or_default().add(record, detail);
             }

@@ -95,13 +95,14 @@ impl AnalyticsStore {
 
     /// Writes the sums of a period, with what was written of it before, be it by another server at the same time.
     pub async fn write_totals(&self, key: &TotalsKey, totals: &Totals) -> Result<(), ServiceError> {
-        let table = metrics_table(&key.table)?;
+        let table = metrics_table(&table_name(key.service, key.period))?;
         match self.execute(&key.account, TableCommand::CreateTable(table.clone()).into()).await {
             Err(error) if error.code != ErrorCode::TableAlreadyExists => return Err(error),
             _ => {}
         }
         let partition = Key::parse(&partition_key(key.begin))?;
-        let entity = EntityKey { partition, row: Key::parse(&key.row)? };
+        let entity =
+            EntityKey { partition, row: Key::parse(&format!("user;{}", key.operation.unwrap_or("All")))? };
         let mut tries = 0;
         loop {
             let get = TableCommand::GetEntity(GetEntity { table: table.clone(), key: entity.clone() });

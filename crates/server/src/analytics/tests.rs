@@ -9,7 +9,7 @@ use tavola_model::{
 };
 use tavola_service::ServiceSettings;
 use tavola_system::{SystemClock, SystemRandom};
-use tavola_telemetry::{Authentication, RequestDetail};
+use tavola_telemetry::{Authentication, LoggedFields, RequestDetail};
 
 use super::*;
 
@@ -101,19 +101,21 @@ fn detail(access: AccessKind) -> RequestDetail {
     RequestDetail {
         authentication: Authentication::Key,
         access,
-        url: "http://127.0.0.1:10002/devstoreaccount1/People".into(),
-        object_key: "/devstoreaccount1/People".into(),
-        peer: [127, 0, 0, 1].into(),
-        version: None,
         request_head_bytes: 100,
         response_head_bytes: 200,
-        content_length: None,
-        content_md5: None,
-        etag: None,
-        last_modified: None,
-        conditions: "".into(),
-        user_agent: None,
-        referrer: None,
+        logged: Some(Box::new(LoggedFields {
+            url: "http://127.0.0.1:10002/devstoreaccount1/People".into(),
+            object_key: "/devstoreaccount1/People".into(),
+            peer: [127, 0, 0, 1].into(),
+            version: None,
+            content_length: None,
+            content_md5: None,
+            etag: None,
+            last_modified: None,
+            conditions: "".into(),
+            user_agent: None,
+            referrer: None,
+        })),
     }
 }
 
@@ -265,7 +267,7 @@ fn a_record_that_stands_for_several_counts_for_them() {
     let mut gathered = Gathered::default();
     gathered.add(&record, &ServiceProperties::default());
     let (key, totals) = gathered.totals.first_key_value().unwrap();
-    assert_eq!((key.period, key.row.as_str()), (Period::Hour, "user;All"), "a new account has these");
+    assert_eq!((key.period, key.operation), (Period::Hour, None), "a new account has these");
     let properties = totals.properties().unwrap();
     for (name, sum) in [("TotalRequests", 64), ("TotalIngress", 64 * 110), ("Success", 64)] {
         assert_eq!(properties.get(name), Some(EdmValue::Int64(sum)), "{name}");

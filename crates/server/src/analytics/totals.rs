@@ -1,7 +1,6 @@
 //! What the metrics of Storage Analytics add up over an hour or a minute
 //! (<https://learn.microsoft.com/rest/api/storageservices/storage-analytics-metrics-table-schema>).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tavola_model::{EdmValue, Properties, PropertiesBuilder, ServiceError, StorageService};
@@ -19,8 +18,8 @@ pub struct Totals {
     /// Milliseconds of successful requests, to the end of the answer and in the server.
     end_to_end_ms: f64,
     server_ms: f64,
-    /// By ending, with its prefix.
-    endings: BTreeMap<String, u64>,
+    /// By who asked, in the order of [`PREFIXES`], and by ending.
+    endings: [[u64; Ending::ALL.len()]; PREFIXES.len()],
 }
 
 const PREFIXES: [Authentication; 3] = [Authentication::Key, Authentication::Sas, Authentication::Anonymous];
@@ -44,8 +43,7 @@ impl Totals {
             self.end_to_end_ms += milliseconds(durations.total);
             self.server_ms += milliseconds(durations.queued + durations.executed);
         }
-        let word = format!("{}{}", prefix(detail.authentication), ending.as_str());
-        *self.endings.entry(word).or_default() += weight;
+        *self.ending_mut(detail.authentication, ending) += weight;
     }
 
     /// Adds what was stored of the same period before, by an earlier run of the server.
@@ -65,7 +63,7 @@ impl Totals {
                 let count = whole(&word);
                 if count > 0 {
                     successes += if ending == Ending::Success { count } else { 0 };
-                    *self.endings.entry(word).or_default() += count;
+                    *self.ending_mut(authentication, ending) += count;
                 }
             }
         }
@@ -121,7 +119,20 @@ impl Totals {
     }
 
     fn ending(&self, kind: Authentication, ending: Ending) -> u64 {
-        self.endings.get(&format!("{}{}", prefix(kind), ending.as_str())).copied().unwrap_or(0)
+        self.endings[prefix_index(kind)][ending as usize]
+    }
+
+    fn ending_mut(&mut self, kind: Authentication, ending: Ending) -> &mut u64 {
+        &mut self.endings[prefix_index(kind)][ending as usize]
+    }
+}
+
+/// Where in [`PREFIXES`] a kind of client stands.
+fn prefix_index(kind: Authentication) -> usize {
+    match kind {
+        Authentication::Key | Authentication::Bearer => 0,
+        Authentication::Sas => 1,
+        Authentication::Anonymous => 2,
     }
 }
 
