@@ -58,7 +58,8 @@ impl TableClient {
 
     /// Makes one write.
     pub(crate) async fn apply(&self, write: Write, options: Option<&WriteOptions>) -> Result<Written> {
-        let (write, resolve, deadline) = prepared(write, options)?;
+        let WriteOptions { resolve, deadline } = options.cloned().unwrap_or_default();
+        let write = if resolve == Resolve::ByStamp { with_stamp(write)? } else { write };
         let values = NamedValues::of(&write);
         let request = table::write_entity(self.checked_name()?, &request(&write, &values))?;
         let operation = write.change.operation();
@@ -102,17 +103,18 @@ impl TableClient {
     /// Makes all writes or none. They are of one partition, each entity at most once.
     pub(crate) async fn apply_all(
         &self,
-        writes: Vec<Write>,
+        writes: &[Write],
         options: Option<&WriteOptions>,
     ) -> Result<Vec<Written>> {
-        let mut prepared_writes = Vec::with_capacity(writes.len());
-        let (mut resolve, mut deadline) = (Resolve::default(), None);
-        for write in writes {
-            let write = prepared(write, options)?;
-            (resolve, deadline) = (write.1, write.2);
-            prepared_writes.push(write.0);
-        }
-        let writes = prepared_writes;
+        let WriteOptions { resolve, deadline } = options.cloned().unwrap_or_default();
+        let stamped: Vec<Write>;
+        let writes = match resolve {
+            Resolve::ByStamp => {
+                stamped = writes.iter().map(|write| with_stamp(write.clone())).collect::<Result<_>>()?;
+                stamped.as_slice()
+            }
+            Resolve::ByContent | Resolve::Never => writes,
+        };
         let values: Vec<NamedValues<'_>> = writes.iter().map(NamedValues::of).collect();
         let requests: Vec<_> =
             writes.iter().zip(&values).map(|(write, values)| request(write, values)).collect();
@@ -139,13 +141,13 @@ impl TableClient {
             Ok(refusal) if resolve == Resolve::Never || !resolve::may_be_echo(&refusal) => {
                 unknown(meaning_at(refusal))
             }
-            Ok(refusal) => match self.read_back_all(&writes, tried.started).await {
+            Ok(refusal) => match self.read_back_all(writes, tried.started).await {
                 Ok(Some(written)) => Ok(written),
                 Ok(None) => Err(meaning_at(refusal)),
                 Err(error) => unknown(error),
             },
             Err(cause) if resolve == Resolve::Never => unknown(cause),
-            Err(cause) => match self.read_back_all(&writes, tried.started).await {
+            Err(cause) => match self.read_back_all(writes, tried.started).await {
                 Ok(Some(written)) => Ok(written),
                 _ => unknown(cause),
             },
@@ -173,17 +175,9 @@ impl TableClient {
     }
 }
 
-/// The write with its stamp, if it is to have one, and what the options say.
-fn prepared(
-    write: Write,
-    options: Option<&WriteOptions>,
-) -> Result<(Write, Resolve, Option<std::time::Duration>)> {
-    let resolve = options.map(|options| options.resolve).unwrap_or_default();
-    let write = match resolve {
-        Resolve::ByStamp if write.stamp.is_none() => write.stamped()?,
-        _ => write,
-    };
-    Ok((write, resolve, options.and_then(|options| options.deadline)))
+/// The write with a stamp, the one that it has or a new one.
+fn with_stamp(write: Write) -> Result<Write> {
+    if write.stamp.is_none() { write.stamped() } else { Ok(write) }
 }
 
 /// A time of the service that is not after the first try: the time of an answer, less all that has passed since.

@@ -1,6 +1,6 @@
 //! Many writes over many partitions: packed into transactions and sent in parallel.
 //!
-//! Each transaction is atomic, the whole is not, and its report says so: what was refused is named by its place in the
+//! Each transaction is atomic, the whole is not, and its report says so: what was refused is named by its index in the
 //! input, everything else is written. Within one partition transactions go one after the other, in the order of the
 //! input, because overlapping ones only delay each other.
 
@@ -81,8 +81,8 @@ impl Default for BulkOptions {
 /// ```no_run
 /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
 /// let report = table.bulk_delete(tavola_client::In::partition("Sales"), None).await?;
-/// for (place, error) in &report.refused {
-///     println!("{place}: {error}");
+/// for (index, error) in &report.refused {
+///     println!("{index}: {error}");
 /// }
 /// # Ok(())
 /// # }
@@ -93,7 +93,7 @@ pub struct BulkReport {
     pub written: u64,
     /// Requests that were made, retries apart.
     pub requests: u64,
-    /// Which of the input was refused, by its place from zero, and why; everything else is written.
+    /// Which of the input was refused, by its index from zero, and why; everything else is written.
     pub refused: Vec<(u64, Error)>,
 }
 
@@ -174,13 +174,13 @@ impl TableClient {
         options.write = stamped::<E>(options.write);
         let mut entities = pin!(entities);
         let mut run = Run::new(self, &options);
-        let mut place = 0;
+        let mut index = 0;
         while let Some(entity) = entities.next().await {
             match bulk_write(&entity, verb) {
-                Ok(write) => run.add(place, write).await?,
-                Err(error) => run.report.refused.push((place, error)),
+                Ok(write) => run.add(index, write).await?,
+                Err(error) => run.report.refused.push((index, error)),
             }
-            place += 1;
+            index += 1;
         }
         run.finish().await
     }
@@ -237,13 +237,11 @@ fn bulk_write<E: Writable>(entity: &E, verb: Verb) -> Result<Write> {
     ))
 }
 
-/// A write with its place in the input.
-type Placed = (u64, Write);
-
 /// What waits for one partition.
 #[derive(Default)]
 struct Waiting {
-    writes: VecDeque<Placed>,
+    /// Each with its index in the input.
+    writes: VecDeque<(u64, Write)>,
     /// A transaction of this partition is on its way.
     busy: bool,
 }
@@ -285,16 +283,21 @@ impl<'a> Run<'a> {
     }
 
     /// Adds a write, and sends where a transaction is full or too much waits.
-    async fn add(&mut self, place: u64, write: Write) -> Result<()> {
-        let partition: Box<str> = write.key.partition.as_str().into();
-        let waiting = self.waiting.entry(partition.clone()).or_default();
+    async fn add(&mut self, index: u64, write: Write) -> Result<()> {
+        let partition = write.key.partition.as_str();
+        if !self.waiting.contains_key(partition) {
+            self.waiting.insert(partition.into(), Waiting::default());
+        }
+        let waiting = self.waiting.get_mut(partition).expect("it was put there");
         self.count += 1;
         self.bytes += write.change.packed_bytes();
-        waiting.writes.push_back((place, write));
-        let is_full = waiting.writes.len() >= TRANSACTION_OPERATIONS_MAX && !waiting.busy;
+        // The name is needed again when its last write is added.
+        let full = (waiting.writes.len() + 1 >= TRANSACTION_OPERATIONS_MAX && !waiting.busy)
+            .then(|| Box::<str>::from(partition));
+        waiting.writes.push_back((index, write));
         let concurrency = self.options.concurrency.max(1);
-        if is_full {
-            // This one is packed while as many as may be are on their way.
+        if let Some(partition) = full {
+            // This one was packed while as many as may be are on their way.
             while self.sending.len() >= concurrency {
                 self.take_one().await?;
             }
@@ -319,7 +322,7 @@ impl<'a> Run<'a> {
                 self.let_leave().await?;
             }
             if self.sending.is_empty() {
-                self.report.refused.sort_by_key(|(place, _)| *place);
+                self.report.refused.sort_by_key(|(index, _)| *index);
                 return Ok(self.report);
             }
             self.take_one().await?;
@@ -339,23 +342,23 @@ impl<'a> Run<'a> {
     /// Sends the next transaction of a partition: as many of its writes as fit, each entity once.
     fn begin(&mut self, partition: &str) {
         let Some(waiting) = self.waiting.get_mut(partition) else { return };
-        let (mut rows, mut bytes, mut writes) = (HashSet::new(), 0, Vec::new());
-        while let Some((_, write)) = waiting.writes.front() {
+        let (mut rows, mut bytes) = (HashSet::new(), 0);
+        for (_, write) in waiting.writes.iter().take(TRANSACTION_OPERATIONS_MAX) {
             let size = write.change.packed_bytes();
-            let full =
-                writes.len() == TRANSACTION_OPERATIONS_MAX || (bytes + size > TRANSACTION_BYTES && bytes > 0);
-            if full || !rows.insert(write.key.row.clone()) {
+            let is_full = bytes + size > TRANSACTION_BYTES && bytes > 0;
+            if is_full || !rows.insert(&write.key.row) {
                 break;
             }
             bytes += size;
-            writes.extend(waiting.writes.pop_front());
         }
+        let count = rows.len();
+        let (indexes, writes): (Vec<u64>, Vec<Write>) = waiting.writes.drain(..count).unzip();
         waiting.busy = true;
         self.has_begun = true;
-        self.count -= writes.len();
+        self.count -= count;
         self.bytes -= bytes;
         let (table, options, partition) = (self.table, self.options, partition.into());
-        self.sending.push(Box::pin(send(table, options.write.as_ref(), partition, writes)));
+        self.sending.push(Box::pin(send(table, options.write.as_ref(), partition, indexes, writes)));
     }
 
     /// Lets what was begun leave before more is packed, so that the service works meanwhile. Without this, answers that
@@ -407,21 +410,21 @@ async fn send(
     table: &TableClient,
     options: Option<&WriteOptions>,
     partition: Box<str>,
-    mut writes: Vec<Placed>,
+    mut indexes: Vec<u64>,
+    mut writes: Vec<Write>,
 ) -> Sent {
     const REFUSALS_MAX: usize = 3;
     let mut sent = Sent { partition, written: 0, requests: 0, refused: Vec::new(), fatal: None };
     while !writes.is_empty() && sent.refused.len() < REFUSALS_MAX {
         sent.requests += 1;
-        let batch = writes.iter().map(|(_, write)| write.clone()).collect();
-        match table.apply_all(batch, options).await {
+        match table.apply_all(&writes, options).await {
             Ok(_) => {
                 sent.written += u64::try_from(writes.len()).unwrap_or(0);
                 return sent;
             }
             Err(Error::Transaction { index, cause }) if index < writes.len() => {
-                let (place, _) = writes.remove(index);
-                sent.refused.push((place, *cause));
+                writes.remove(index);
+                sent.refused.push((indexes.remove(index), *cause));
             }
             Err(Error::Invalid(_)) if writes.len() > 1 => break,
             Err(error) => {
@@ -430,12 +433,12 @@ async fn send(
             }
         }
     }
-    for (place, write) in writes {
+    for (index, write) in indexes.into_iter().zip(writes) {
         sent.requests += 1;
         match table.apply(write, options).await {
             Ok(_) => sent.written += 1,
             Err(error @ (Error::Taken { .. } | Error::NotFound | Error::Changed | Error::Invalid(_))) => {
-                sent.refused.push((place, error));
+                sent.refused.push((index, error));
             }
             Err(error) => {
                 sent.fatal = Some(error);

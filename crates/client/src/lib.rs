@@ -64,6 +64,7 @@ pub mod eventual;
 pub mod filter;
 pub mod index;
 pub mod key;
+mod key_space;
 mod options;
 pub mod patterns;
 mod query;

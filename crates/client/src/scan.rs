@@ -1,8 +1,9 @@
 //! Reading much at once: many keys, or a whole place in several ranges.
 //!
-//! A parallel scan knows nothing of the keys. It begins with the whole place; whoever is idle takes the upper half of
-//! the range that has the most left, where the middle is guessed from the keys at both ends. A range that turns out to
-//! be empty costs one request.
+//! A parallel scan knows nothing of the keys. It begins with the whole scope, and learns from the keys that it reads.
+//! While the end of the keys is unknown, idle readers begin far ahead, each four times as far as the one before; then
+//! whoever is idle takes the upper half of the range that has the most left. A range that turns out to be empty costs one
+//! request.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -16,12 +17,15 @@ use crate::dynamic::DynamicEntity;
 use crate::entity::{Readable, Stored};
 use crate::error::Result;
 use crate::key::EntityKey;
+use crate::key_space::KeySpace;
 use crate::query::{Continuation, Page, Query};
 use crate::scope::In;
 use crate::table::TableClient;
 
 /// Point reads on their way at once.
 const GETS_MAX: usize = 32;
+/// How many times as far ahead each reader begins as the one before it.
+const STEP: u128 = 4;
 
 impl TableClient {
     /// Many point reads, 32 at a time, in the order asked: an `or` of keys without its table scan.
@@ -111,6 +115,7 @@ fn scan<R: Readable>(
         ranges: ranges.max(1),
         reading: FuturesUnordered::new(),
         held: Vec::new(),
+        keys: KeySpace::default(),
         ready: VecDeque::new(),
         begun: false,
         failed: false,
@@ -131,8 +136,39 @@ struct Range {
     /// Where this range ends now.
     stop: Option<String>,
     next: Option<Continuation>,
-    /// Where it is read now.
-    reached: String,
+    /// The first and the last key that were read, once there are any.
+    read: Option<(String, String)>,
+    /// Pages with entities.
+    pages: u128,
+}
+
+impl Range {
+    fn new(from: Bound<String>, to: Bound<String>) -> Self {
+        Self { from, to, stop: None, next: None, read: None, pages: 0 }
+    }
+
+    /// The key before which it ends, about; `None` if it is open.
+    fn end(&self) -> Option<&str> {
+        match (&self.stop, &self.to) {
+            (Some(stop), _) => Some(stop),
+            (None, Bound::Included(to) | Bound::Excluded(to)) => Some(to),
+            (None, Bound::Unbounded) => None,
+        }
+    }
+
+    /// How far apart the keys of its pages are, about.
+    fn page_width(&self, keys: &KeySpace) -> Option<u128> {
+        let (first, last) = self.read.as_ref()?;
+        let width = keys.number(last).saturating_sub(keys.number(first)) / self.pages.max(1);
+        Some(width.max(1))
+    }
+
+    /// How far it has to go, if that is known and more than what comes next.
+    fn left(&self, keys: &KeySpace) -> Option<u128> {
+        let (_, last) = self.read.as_ref()?;
+        let left = keys.number(self.end()?).checked_sub(keys.number(last))?;
+        (left > 2 * self.page_width(keys)?).then_some(left)
+    }
 }
 
 type Reading<R> = futures_core::future::BoxFuture<'static, (usize, Result<Page<Stored<R>>>)>;
@@ -144,6 +180,7 @@ struct Scan<R> {
     reading: FuturesUnordered<Reading<R>>,
     /// The ranges; one that is done is `None`.
     held: Vec<Option<Range>>,
+    keys: KeySpace,
     ready: VecDeque<Stored<R>>,
     begun: bool,
     failed: bool,
@@ -160,7 +197,7 @@ impl<R: Readable> Scan<R> {
                 None => self.place.partition_bounds(),
             };
             let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
-            self.begin(Range { from, to, stop: None, next: None, reached: String::new() });
+            self.begin(Range::new(from, to));
         }
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -184,14 +221,21 @@ impl<R: Readable> Scan<R> {
         let Some(mut range) = self.held[index].take() else { return };
         let by_row = self.place.only_partition().is_some();
         let mut is_over = page.next.is_none();
+        let stop = range.stop.as_deref().map(KeyBytes::from_text);
+        let (mut first, mut last) = (None, None);
         for item in page.items {
             let key = item.stored_key();
             let key = if by_row { &key.row } else { &key.partition };
-            if range.stop.as_ref().is_some_and(|stop| KeyBytes::from_text(key) >= KeyBytes::from_text(stop)) {
-                is_over = true;
-                break;
+            // The keys of a page are mostly of few partitions.
+            if last.as_ref() != Some(key) {
+                if stop.as_ref().is_some_and(|stop| KeyBytes::from_text(key) >= *stop) {
+                    is_over = true;
+                    break;
+                }
+                self.keys.see(key);
+                first.get_or_insert_with(|| key.clone());
+                last = Some(key.clone());
             }
-            range.reached.clone_from(key);
             self.ready.push_back(item);
             self.come.entities += 1;
         }
@@ -199,22 +243,63 @@ impl<R: Readable> Scan<R> {
         if let Some(progress) = &self.progress {
             progress(self.come);
         }
+        if let (Some(first), Some(last)) = (first, last) {
+            let first = range.read.take().map_or(first, |(first, _)| first);
+            range.read = Some((first, last));
+            range.pages += 1;
+        }
         if !is_over {
             range.next = page.next;
-            self.split_for_idle(&mut range);
             self.read(index, range);
         }
+        while self.reading.len() < self.ranges && self.split() {}
     }
 
-    /// Gives the upper half of what this range has left to as many idle readers as there are.
-    fn split_for_idle(&mut self, range: &mut Range) {
-        while self.reading.len() + 1 < self.ranges {
-            let end = range.stop.clone().map_or_else(|| range.to.clone(), Bound::Excluded);
-            let Some(middle) = middle(&range.reached, &end) else { return };
-            range.stop = Some(middle.clone());
-            let from = Bound::Included(middle);
-            self.begin(Range { from, to: end, stop: None, next: None, reached: String::new() });
+    /// Gives a part of what some range has left to idle readers; false if there is nothing to give.
+    fn split(&mut self) -> bool {
+        if let Some(open) = self.held.iter().position(|range| {
+            range.as_ref().is_some_and(|range| range.end().is_none() && range.read.is_some())
+        }) && self.step_ahead(open)
+        {
+            return true;
         }
+        let left = |range: &Option<Range>| range.as_ref().and_then(|range| range.left(&self.keys));
+        let ranges = self.held.iter().enumerate();
+        let largest = ranges.filter_map(|(index, range)| Some((left(range)?, index))).max();
+        let range = largest.and_then(|(_, index)| self.held[index].as_mut());
+        let Some((range, last)) = range.and_then(|range| range.read.clone().map(|(_, last)| (range, last)))
+        else {
+            return false;
+        };
+        let Some(middle) = self.keys.middle(&last, range.end()) else { return false };
+        let end = range.stop.clone().map_or_else(|| range.to.clone(), Bound::Excluded);
+        range.stop = Some(middle.clone());
+        self.begin(Range::new(Bound::Included(middle), end));
+        true
+    }
+
+    /// Ends an open range not far ahead and gives what lies behind to idle readers, the last of which has the open end.
+    fn step_ahead(&mut self, open: usize) -> bool {
+        let idle = self.ranges.saturating_sub(self.reading.len());
+        let Some(range) = self.held[open].as_mut() else { return false };
+        let (Some((_, last)), Some(width)) = (&range.read, range.page_width(&self.keys)) else {
+            return false;
+        };
+        let (mut steps, mut distance) = (Vec::new(), width);
+        for _ in 0..idle {
+            distance = distance.saturating_mul(STEP);
+            let number = self.keys.number(last).saturating_add(distance);
+            let before = steps.last().unwrap_or(last);
+            let Some(step) = self.keys.between(before, number, None) else { break };
+            steps.push(step);
+        }
+        let Some(nearest) = steps.first() else { return false };
+        range.stop = Some(nearest.clone());
+        let ends = steps.iter().skip(1).cloned().map(Bound::Excluded).chain([range.to.clone()]);
+        let ranges: Vec<Range> =
+            steps.iter().cloned().zip(ends).map(|(from, to)| Range::new(Bound::Included(from), to)).collect();
+        ranges.into_iter().for_each(|range| self.begin(range));
+        true
     }
 
     fn begin(&mut self, range: Range) {
@@ -232,61 +317,5 @@ impl<R: Readable> Scan<R> {
         let next = range.next.clone();
         self.held[index] = Some(range);
         self.reading.push(Box::pin(async move { (index, query.page(next.as_ref()).await) }));
-    }
-}
-
-/// A key about halfway between what was reached and the end; `None` if there is no room.
-fn middle(reached: &str, to: &Bound<String>) -> Option<String> {
-    const DIGITS: usize = 6;
-    // Keys are mostly printable ASCII: halves are taken in that alphabet, so that they are valid keys.
-    let digit = |text: &str, place: usize, beyond: u32| {
-        let unit = text.chars().nth(place).map_or(beyond, u32::from);
-        unit.clamp(0x20, 0x7E) - 0x20
-    };
-    let low: Vec<u32> = (0..DIGITS).map(|place| digit(reached, place, 0x20)).collect();
-    let high: Vec<u32> = match to {
-        Bound::Included(text) | Bound::Excluded(text) => {
-            (0..DIGITS).map(|place| digit(text, place, 0x20)).collect()
-        }
-        Bound::Unbounded => vec![0x5E; DIGITS],
-    };
-    let base = 0x5Fu64;
-    let number = |digits: &[u32]| digits.iter().fold(0u64, |sum, digit| sum * base + u64::from(*digit));
-    let (low, high) = (number(&low), number(&high));
-    let mut half = low + high.checked_sub(low)? / 2;
-    let mut text: Vec<char> = Vec::with_capacity(DIGITS);
-    for _ in 0..DIGITS {
-        let unit = u32::try_from(half % base).ok()? + 0x20;
-        text.push(char::from_u32(unit)?);
-        half /= base;
-    }
-    let middle: String =
-        text.iter().rev().collect::<String>().trim_end_matches(' ').replace(['/', '\\', '#', '?'], "0");
-    let inside = |text: &str| match to {
-        Bound::Included(to) | Bound::Excluded(to) => KeyBytes::from_text(text) < KeyBytes::from_text(to),
-        Bound::Unbounded => true,
-    };
-    (KeyBytes::from_text(&middle) > KeyBytes::from_text(reached) && inside(&middle)).then_some(middle)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_middle_lies_between() {
-        for (low, high) in
-            [("", None), ("a", Some("b")), ("Sales", None), ("0001", Some("9999")), ("p", Some("p\u{7f}"))]
-        {
-            let to = high.map_or(Bound::Unbounded, |high| Bound::Excluded(high.to_owned()));
-            let middle = middle(low, &to).unwrap();
-            assert!(
-                middle.as_str() > low && high.is_none_or(|high| middle.as_str() < high),
-                "{low} {middle} {high:?}"
-            );
-        }
-        assert_eq!(middle("a", &Bound::Excluded("a".to_owned())), None);
-        assert_eq!(middle("b", &Bound::Excluded("a".to_owned())), None);
-        assert_eq!(middle("\u{e9}", &Bound::Unbounded), None);
     }
 }

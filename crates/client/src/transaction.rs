@@ -292,8 +292,8 @@ impl Transaction {
             if left.is_empty() {
                 return Ok(committed);
             }
-            let writes = left.iter().map(|(_, operation)| operation.write.clone()).collect();
-            match self.table.apply_all(writes, Some(&self.options)).await {
+            let writes: Vec<Write> = left.iter().map(|(_, operation)| operation.write.clone()).collect();
+            match self.table.apply_all(&writes, Some(&self.options)).await {
                 Ok(written) => {
                     for ((index, _), written) in left.iter().zip(written) {
                         committed.etags[*index] = written.etag;

@@ -157,11 +157,23 @@ impl<'a> Values<'a> {
     /// assert!(tavola_client::Values::new().pack().unwrap().is_empty());
     /// ```
     pub fn pack(&self) -> Result<Properties> {
-        let mut builder = PropertiesBuilder::with_capacity(self.list.len(), 0);
+        let record_bytes = |(name, value): &(Cow<'_, str>, Edm<'_>)| name.len() + value_bytes(value.borrow());
+        let bytes = self.list.iter().map(record_bytes).sum();
+        let mut builder = PropertiesBuilder::with_capacity(self.list.len(), bytes);
         for (name, value) in &self.list {
             builder.push(name, value.borrow()).map_err(|error| Error::Invalid(error.to_string()))?;
         }
         Ok(builder.finish())
+    }
+}
+
+/// At least as many bytes as a value takes in packed form, with the head of its record.
+fn value_bytes(value: EdmRef<'_>) -> usize {
+    const HEAD_AND_NUMBER: usize = 3 + 16;
+    match value {
+        EdmRef::String(text) => HEAD_AND_NUMBER + text.len(),
+        EdmRef::Binary(bytes) => HEAD_AND_NUMBER + bytes.len(),
+        _ => HEAD_AND_NUMBER,
     }
 }
 

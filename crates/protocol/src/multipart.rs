@@ -3,6 +3,8 @@
 //! Boundaries may be anything, lines may end with LF or CRLF.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use memchr::memchr;
+use memchr::memmem::Finder;
 use tavola_model::{ErrorCode, ServiceError};
 
 /// Headers of a part, or of the request inside it.
@@ -38,7 +40,7 @@ pub(crate) fn boundary_of(content_type: &str) -> Option<String> {
 
 /// The contents between delimiter lines; the line end before a delimiter belongs to the delimiter.
 pub(crate) fn split_parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    let delimiter = format!("--{boundary}").into_bytes();
+    let delimiter = Finder::new(&format!("--{boundary}")).into_owned();
     let mut rest = body;
     let mut started = false;
     let mut ended = false;
@@ -49,7 +51,7 @@ pub(crate) fn split_parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<I
         if !started {
             let (_, at, line_end) = find_delimiter(rest, &delimiter)?;
             started = true;
-            if is_closing(&rest[at..], &delimiter) {
+            if is_closing(&rest[at..], delimiter.needle()) {
                 return None;
             }
             rest = &rest[line_end..];
@@ -57,7 +59,7 @@ pub(crate) fn split_parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<I
         match find_delimiter(rest, &delimiter) {
             Some((content_end, at, line_end)) => {
                 let part = &rest[..content_end];
-                ended = is_closing(&rest[at..], &delimiter);
+                ended = is_closing(&rest[at..], delimiter.needle());
                 rest = &rest[line_end..];
                 Some(part)
             }
@@ -71,23 +73,21 @@ pub(crate) fn split_parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<I
 }
 
 /// End of the content before the next delimiter line, its start, and the start of the line behind it.
-fn find_delimiter(body: &[u8], delimiter: &[u8]) -> Option<(usize, usize, usize)> {
-    let mut line_start = 0;
-    while line_start <= body.len() {
-        let line_len = body[line_start..].iter().position(|byte| *byte == b'\n');
-        let line_end = line_len.map_or(body.len(), |len| line_start + len + 1);
-        let line = body[line_start..line_end].trim_ascii_end();
-        let tail = line.strip_prefix(delimiter);
-        if tail.is_some_and(|tail| tail.is_empty() || tail == b"--") {
-            let before = &body[..line_start];
+fn find_delimiter(body: &[u8], delimiter: &Finder<'_>) -> Option<(usize, usize, usize)> {
+    let mut from = 0;
+    loop {
+        let line_start = from + delimiter.find(&body[from..])?;
+        let tail_start = line_start + delimiter.needle().len();
+        let line_end = memchr(b'\n', &body[tail_start..]).map_or(body.len(), |len| tail_start + len + 1);
+        let tail = body[tail_start..line_end].trim_ascii_end();
+        let before = &body[..line_start];
+        if (before.is_empty() || before.ends_with(b"\n")) && (tail.is_empty() || tail == b"--") {
             let before = before.strip_suffix(b"\n").unwrap_or(before);
             let before = before.strip_suffix(b"\r").unwrap_or(before);
             return Some((before.len(), line_start, line_end));
         }
-        line_len?;
-        line_start = line_end;
+        from = tail_start;
     }
-    None
 }
 
 fn is_closing(line: &[u8], delimiter: &[u8]) -> bool {
@@ -135,7 +135,7 @@ pub(crate) fn inner_request(content: &[u8]) -> Result<InnerRequest<'_>, ServiceE
 
 /// A line without its end, and what follows.
 pub(crate) fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
-    match bytes.iter().position(|byte| *byte == b'\n') {
+    match memchr(b'\n', bytes) {
         Some(end) => (bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]), &bytes[end + 1..]),
         None => (bytes, &[]),
     }

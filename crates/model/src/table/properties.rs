@@ -374,12 +374,13 @@ impl PropertiesBuilder {
 /// Checks a property name: a C# identifier of at most 255 characters
 /// (<https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#property-names>).
 pub fn validate_property_name(name: &str) -> Result<(), ServiceError> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let has_digit_first = name.as_bytes().first().is_none_or(u8::is_ascii_digit);
+    if name.len() <= PROPERTY_NAME_UNITS_MAX && !has_digit_first && name.bytes().all(is_plain) {
+        return Ok(());
+    }
     if utf16_len(name) > PROPERTY_NAME_UNITS_MAX {
         return Err(ErrorCode::PropertyNameTooLong.into());
-    }
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if name.bytes().all(is_plain) && name.as_bytes().first().is_some_and(|first| !first.is_ascii_digit()) {
-        return Ok(());
     }
     let mut characters = name.chars();
     let starts_well = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_');

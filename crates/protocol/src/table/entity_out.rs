@@ -13,26 +13,50 @@ use super::request_out::NamedValues;
 /// Keys and properties as JSON. Refuses names and values that the service would refuse or would take for something
 /// else.
 pub fn entity_body(key: &EntityKey, values: NamedValues<'_>) -> Result<Vec<u8>, ServiceError> {
-    let mut out = Vec::with_capacity(64 + values.len() * 48);
+    let mut out = Vec::with_capacity(body_bytes(key, values));
+    push_entity_body(key, values, &mut out)?;
+    Ok(out)
+}
+
+/// About as many bytes as the body has, unless much of its text is escaped.
+pub fn body_bytes(key: &EntityKey, values: NamedValues<'_>) -> usize {
+    const MEMBER_BYTES: usize = 48;
+    let properties = values.iter().map(|(name, value)| {
+        let value_bytes = match value {
+            EdmValue::String(text) => text.len(),
+            EdmValue::Binary(bytes) => bytes.len().div_ceil(3) * 4,
+            _ => 0,
+        };
+        name.len() + value_bytes + MEMBER_BYTES
+    });
+    key.partition.as_str().len() + key.row.as_str().len() + MEMBER_BYTES + properties.sum::<usize>()
+}
+
+/// Appends the body.
+pub fn push_entity_body(
+    key: &EntityKey,
+    values: NamedValues<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), ServiceError> {
     out.extend_from_slice(b"{\"PartitionKey\":");
-    json_out::write_string(key.partition.as_str(), &mut out);
+    json_out::write_string(key.partition.as_str(), out);
     out.extend_from_slice(b",\"RowKey\":");
-    json_out::write_string(key.row.as_str(), &mut out);
+    json_out::write_string(key.row.as_str(), out);
     for (name, value) in values {
         check(name, *value)?;
         out.push(b',');
         if json_out::needs_annotation(*value) || value.edm_type() == EdmType::Double {
-            json_out::write_name(name.as_bytes(), b"@odata.type", &mut out);
+            json_out::write_name(name.as_bytes(), b"@odata.type", out);
             out.extend_from_slice(b":\"");
             out.extend_from_slice(value.edm_type().as_str().as_bytes());
             out.extend_from_slice(b"\",");
         }
-        json_out::write_name(name.as_bytes(), b"", &mut out);
+        json_out::write_name(name.as_bytes(), b"", out);
         out.push(b':');
-        json_out::write_value(*value, &mut out);
+        json_out::write_value(*value, out);
     }
     out.push(b'}');
-    Ok(out)
+    Ok(())
 }
 
 fn check(name: &str, value: EdmValue<'_>) -> Result<(), ServiceError> {

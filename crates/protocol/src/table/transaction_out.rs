@@ -6,10 +6,13 @@ use tavola_model::{
     ErrorCode, Guid, ServiceError, TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX, TableName,
 };
 
-use super::entity_out::entity_body;
+use super::entity_out::{body_bytes, push_entity_body};
 use super::format::Preference;
 use super::request_out::{ACCEPT, ChangeRequest, EntityRequest, JSON, push_write_target};
 use crate::request::Request;
+
+/// Bytes of an operation before its body, about.
+const HEAD_BYTES: usize = 512;
 
 /// Entity Group Transaction. `base` is the URL of the service with the account where the path names it, and ends with
 /// a slash; `ids` are fresh random guids for the boundaries. Refuses what the service would refuse: more than 100
@@ -22,7 +25,11 @@ pub fn transact_entities(
 ) -> Result<Request, ServiceError> {
     check(writes)?;
     let (batch, change_set) = (format!("batch_{}", ids[0]), format!("changeset_{}", ids[1]));
-    let mut body = Vec::with_capacity(512 * writes.len());
+    let bytes = |write: &EntityRequest<'_>| {
+        HEAD_BYTES + write.change.values().map_or(0, |values| body_bytes(write.key, values))
+    };
+    let mut body = Vec::with_capacity(writes.iter().map(bytes).sum());
+    let mut url = String::new();
     push(&mut body, &["--", &batch, "\r\nContent-Type: multipart/mixed; boundary=", &change_set, "\r\n\r\n"]);
     for (index, write) in writes.iter().enumerate() {
         let error_here = |error: ServiceError| error.at_operation(index);
@@ -34,7 +41,10 @@ pub fn transact_entities(
                 "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
             ],
         );
-        push_write(table, write, base, &mut body).map_err(error_here)?;
+        url.clear();
+        url.push_str(base);
+        push_write_target(table, write, &mut url);
+        push_write(write, &url, &mut body).map_err(error_here)?;
     }
     push(&mut body, &["--", &change_set, "--\r\n\r\n--", &batch, "--\r\n"]);
     if body.len() > TRANSACTION_BYTES_MAX {
@@ -69,18 +79,11 @@ fn check(writes: &[EntityRequest<'_>]) -> Result<(), ServiceError> {
     Ok(())
 }
 
-fn push_write(
-    table: &TableName,
-    write: &EntityRequest<'_>,
-    base: &str,
-    out: &mut Vec<u8>,
-) -> Result<(), ServiceError> {
-    let mut url = base.to_owned();
-    push_write_target(table, write, &mut url);
+fn push_write(write: &EntityRequest<'_>, url: &str, out: &mut Vec<u8>) -> Result<(), ServiceError> {
     let method = write.change.method();
     push(
         out,
-        &[method.as_str(), " ", &url, " HTTP/1.1\r\nAccept: ", ACCEPT, "\r\nDataServiceVersion: 3.0\r\n"],
+        &[method.as_str(), " ", url, " HTTP/1.1\r\nAccept: ", ACCEPT, "\r\nDataServiceVersion: 3.0\r\n"],
     );
     if let Some(condition) = write.change.if_match() {
         out.extend_from_slice(b"If-Match: ");
@@ -92,9 +95,8 @@ fn push_write(
     }
     match write.change.values() {
         Some(values) => {
-            let body = entity_body(write.key, values)?;
             push(out, &["Content-Type: ", JSON, "\r\n\r\n"]);
-            out.extend_from_slice(&body);
+            push_entity_body(write.key, values, out)?;
             out.extend_from_slice(b"\r\n");
         }
         None => out.extend_from_slice(b"\r\n\r\n"),
