@@ -3,6 +3,7 @@
 //! All handles are cheap clones of one shared part, so connections and the retry budget are the account's.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
 use futures_core::future::BoxFuture;
@@ -13,7 +14,7 @@ use tavola_model::{DateTime, StorageService};
 
 use crate::error::{Error, Result};
 use crate::retry::{Budget, RetrySettings};
-use crate::transport::{HyperTransport, Transport};
+use crate::transport::{CountingTransport, HyperTransport, Transport};
 
 /// Gives a bearer token, fetched again when it is old.
 ///
@@ -294,6 +295,15 @@ impl Account {
         self.changed(|shared| {
             shared.budget = Arc::new(Budget::new(&retry));
             shared.retry = retry;
+        })
+    }
+
+    /// The same account, whose requests are counted, retries included.
+    pub(crate) fn counted(&self, requests: &Arc<AtomicU64>) -> Self {
+        let requests = Arc::clone(requests);
+        self.clone().changed(|shared| {
+            let inner = Arc::clone(&shared.transport);
+            shared.transport = Arc::new(CountingTransport { inner, requests });
         })
     }
 

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_core::Stream;
 use futures_util::FutureExt;
@@ -52,6 +53,27 @@ pub struct Progress {
 /// # let _ = progress;
 /// ```
 pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// Tells how far long work has come: what is done, and the requests that were counted for it.
+pub(crate) struct Watch {
+    progress: Option<ProgressCallback>,
+    entities: u64,
+    pub(crate) requests: Arc<AtomicU64>,
+}
+
+impl Watch {
+    pub(crate) fn new(progress: Option<ProgressCallback>) -> Self {
+        Self { progress, entities: 0, requests: Arc::default() }
+    }
+
+    /// One more is done.
+    pub(crate) fn tell(&mut self) {
+        self.entities += 1;
+        if let Some(progress) = &self.progress {
+            progress(Progress { entities: self.entities, requests: self.requests.load(Ordering::Relaxed) });
+        }
+    }
+}
 
 /// How bulk work is done.
 ///

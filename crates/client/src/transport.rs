@@ -4,6 +4,8 @@
 //! hyper, a recording or a fault injector (`testing`) are below it. Rule: `NotSent` is only said when not a byte can
 //! have reached the service.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -73,6 +75,22 @@ impl<T: Transport + ?Sized> Transport for std::sync::Arc<T> {
         request: http::Request<Bytes>,
     ) -> BoxFuture<'_, Result<http::Response<Bytes>, TransportError>> {
         (**self).send(request)
+    }
+}
+
+/// Counts what it passes on.
+pub(crate) struct CountingTransport {
+    pub(crate) inner: Arc<dyn Transport>,
+    pub(crate) requests: Arc<AtomicU64>,
+}
+
+impl Transport for CountingTransport {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'_, Result<http::Response<Bytes>, TransportError>> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.inner.send(request)
     }
 }
 

@@ -9,6 +9,8 @@ mod guarded;
 mod settle;
 mod worker;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -62,6 +64,12 @@ impl Intents {
     pub fn new(queue: QueueClient) -> Self {
         let poison = queue.account().queue(&format!("{}-poison", queue.name()));
         Self { queue, poison, lease: LEASE }
+    }
+
+    /// The same queue, whose requests are counted.
+    pub(crate) fn counted(&self, requests: &Arc<AtomicU64>) -> Self {
+        let queue = self.queue.account().counted(requests).queue(self.queue.name());
+        Self { lease: self.lease, ..Self::new(queue) }
     }
 
     /// With another lease: how long a call may take before a worker takes over its work. In whole seconds.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use futures_core::future::BoxFuture;
 use serde_json::Value;
@@ -121,6 +123,13 @@ impl<E: Indexed> IndexedTable<E> {
     /// ```
     pub fn with_intents(table: TableClient, intents: Intents) -> Self {
         Self { table, intents: Some(intents), rules: Rules::default(), entity: PhantomData }
+    }
+
+    /// The same table, whose requests are counted.
+    pub(super) fn counted(&self, requests: &Arc<AtomicU64>) -> Self {
+        let table = self.table.account().counted(requests).table(self.table.name());
+        let intents = self.intents.as_ref().map(|intents| intents.counted(requests));
+        Self { table, intents, rules: self.rules, entity: PhantomData }
     }
 
     #[cfg(test)]

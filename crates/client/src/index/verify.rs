@@ -5,7 +5,7 @@ use std::pin::pin;
 use futures_util::stream::{StreamExt, TryStreamExt};
 
 use crate::account::now;
-use crate::bulk::{Progress, ProgressCallback};
+use crate::bulk::{ProgressCallback, Watch};
 use crate::dynamic::DynamicEntity;
 use crate::edm::EdmRef;
 use crate::entity::{KeyParts, Stored};
@@ -87,7 +87,7 @@ impl Report {
 
 impl<E: Indexed> IndexedTable<E> {
     /// Scans the table and every index, and compares. About one request for each entity and index, and one for each
-    /// entry.
+    /// entry. `progress` is told of entities and entries that were looked at, and of all requests, retries included.
     ///
     /// ```no_run
     /// # #[derive(Clone, tavola_client::Entity)]
@@ -101,22 +101,23 @@ impl<E: Indexed> IndexedTable<E> {
     /// ```
     pub async fn verify(&self, mend: Mend, progress: Option<ProgressCallback>) -> Result<Report> {
         let mut report = Report::default();
+        let mut watch = Watch::new(progress);
+        let this = &self.counted(&watch.requests);
         let looked =
-            self.scan(self.table.clone()).map(|entity| async move { self.look(entity?, mend).await });
+            this.scan(this.table.clone()).map(|entity| async move { this.look(entity?, mend).await });
         let mut looked = pin!(looked.buffer_unordered(CONCURRENCY));
         while let Some(one) = looked.next().await {
             report.add(one?);
-            if let Some(progress) = &progress {
-                progress(Progress { entities: report.entities, requests: 0 });
-            }
+            watch.tell();
         }
         for definition in E::INDEXES.iter().filter(|definition| matches!(definition.place, Place::Table(_))) {
-            let entries = self.scan(self.table_of(definition));
+            let entries = this.scan(this.table_of(definition));
             let looked =
-                entries.map(|entry| async move { self.look_at_entry(&entry?, definition, mend).await });
+                entries.map(|entry| async move { this.look_at_entry(&entry?, definition, mend).await });
             let mut looked = pin!(looked.buffer_unordered(CONCURRENCY));
             while let Some(one) = looked.next().await {
                 report.add(one?);
+                watch.tell();
             }
         }
         Ok(report)
@@ -124,6 +125,7 @@ impl<E: Indexed> IndexedTable<E> {
 
     /// Writes the entries of one index for every entity: for an index that was declared after the data was there. Can be
     /// run again after a crash. Two values that are the same in a unique index give [`Error::Taken`].
+    /// `progress` is told of entities that were looked at, and of all requests, retries included.
     ///
     /// ```no_run
     /// # #[derive(Clone, tavola_client::Entity)]
@@ -137,25 +139,25 @@ impl<E: Indexed> IndexedTable<E> {
     pub async fn rebuild(&self, index: &str, progress: Option<ProgressCallback>) -> Result<u64> {
         let definition = self.definition(index)?;
         let mut written = 0;
-        let work = self.scan(self.table.clone()).map(|entity| async move {
+        let mut watch = Watch::new(progress);
+        let this = &self.counted(&watch.requests);
+        let work = this.scan(this.table.clone()).map(|entity| async move {
             let entity = entity?;
-            let Some(stored) = self.primary(&entity)? else { return Ok::<_, Error>(false) };
+            let Some(stored) = this.primary(&entity)? else { return Ok::<_, Error>(false) };
             let Some(key) = (definition.key)(&stored)? else { return Ok(false) };
-            let missing = match self.table_of(definition).fetch(&key.checked()?).await? {
+            let missing = match this.table_of(definition).fetch(&key.checked()?).await? {
                 Some(_) if definition.reserves() => Self::held_attempt(&stored, definition).is_none(),
-                found => found.is_none() || self.is_stale(definition, &key, &stored).await?,
+                found => found.is_none() || this.is_stale(definition, &key, &stored).await?,
             };
             if missing {
-                self.write_entry(definition, &stored, &key).await?;
+                this.write_entry(definition, &stored, &key).await?;
             }
             Ok(missing)
         });
         let mut work = pin!(work.buffer_unordered(CONCURRENCY));
         while let Some(one) = work.try_next().await? {
             written += u64::from(one);
-            if let Some(progress) = &progress {
-                progress(Progress { entities: written, requests: 0 });
-            }
+            watch.tell();
         }
         Ok(written)
     }

@@ -8,7 +8,7 @@ use std::pin::pin;
 use futures_util::{StreamExt, TryStreamExt};
 
 use super::spread::{Spread, own_partition, place};
-use crate::bulk::{Progress, ProgressCallback};
+use crate::bulk::{ProgressCallback, Watch};
 use crate::dynamic::DynamicEntity;
 use crate::entity::Stored;
 use crate::error::{Error, Result};
@@ -34,15 +34,15 @@ impl<const N: usize> Spread<N> {
     /// # }
     /// ```
     pub async fn move_grown(&self, progress: Option<ProgressCallback>) -> Result<u64> {
-        let scan = self.table().scan_raw(In::whole_table(), 1);
-        let moves = scan.map(|entity| async move { self.move_one(entity?).await });
+        let mut watch = Watch::new(progress);
+        let this = &self.counted(&watch.requests);
+        let scan = this.table().scan_raw(In::whole_table(), 1);
+        let moves = scan.map(|entity| async move { this.move_one(entity?).await });
         let mut moves = pin!(moves.buffer_unordered(CONCURRENCY));
-        let (mut moved, mut entities) = (0, 0);
+        let mut moved = 0;
         while let Some(one) = moves.try_next().await? {
-            (moved, entities) = (moved + u64::from(one), entities + 1);
-            if let Some(progress) = &progress {
-                progress(Progress { entities, requests: 0 });
-            }
+            moved += u64::from(one);
+            watch.tell();
         }
         Ok(moved)
     }

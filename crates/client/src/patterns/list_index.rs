@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use futures_core::future::BoxFuture;
 use futures_util::future::try_join_all;
@@ -14,8 +16,9 @@ use futures_util::stream::StreamExt;
 use serde_json::Value;
 use tavola_model::{PROPERTY_VALUE_BYTES_MAX, Properties, PropertiesBuilder};
 
+use crate::account::Account;
 use crate::blob::ContainerClient;
-use crate::bulk::{Progress, ProgressCallback};
+use crate::bulk::{ProgressCallback, Watch};
 use crate::dynamic::DynamicEntity;
 use crate::edm::EdmRef;
 use crate::entities::{CHANGED_TRIES_MAX, pause};
@@ -320,26 +323,25 @@ impl<E: Entity + Clone> ListIndex<E> {
             }
             Ok(())
         };
-        let mut scan = pin!(self.table.scan_raw(In::whole_table(), 4));
-        let mut count = 0;
+        let mut watch = Watch::new(progress);
+        let this = self.counted(&watch.requests);
+        let mut scan = pin!(this.table.scan_raw(In::whole_table(), 4));
         while let Some(found) = scan.next().await {
             let found = found?;
             let is_list = matches!(self.lists, Lists::SamePartition)
                 && found.stored_key().row.starts_with(self.prefix)
                 && found.get(&keys_name(0)).is_some();
             take(found, is_list)?;
-            count += 1;
-            if let Some(progress) = &progress {
-                progress(Progress { entities: count, requests: 0 });
-            }
+            watch.tell();
         }
-        if let Lists::Table { table, .. } = &self.lists {
+        if let Lists::Table { table, .. } = &this.lists {
             let mut scan = pin!(table.scan_raw(In::partitions_with_prefix(self.prefix), 4));
             while let Some(found) = scan.next().await {
                 take(found?, true)?;
+                watch.tell();
             }
         }
-        if let Lists::Blobs { container, .. } = &self.lists {
+        if let Lists::Blobs { container, .. } = &this.lists {
             lists.extend(read_blob_lists(container, self.prefix, LIST_ROW).await?);
         }
         let mut wrong: Vec<(EntityKey, EntityKey)> = Vec::new();
@@ -358,10 +360,28 @@ impl<E: Entity + Clone> ListIndex<E> {
         }
         if mend == Mend::Repair {
             for (member, list_key) in wrong {
-                self.repair(member, list_key).await?;
+                this.repair(member, list_key).await?;
+                watch.tell();
             }
         }
         Ok(report)
+    }
+
+    /// The same index, whose requests are counted.
+    fn counted(&self, requests: &Arc<AtomicU64>) -> Self {
+        let counted = |account: &Account| account.counted(requests);
+        let lists = match &self.lists {
+            Lists::SamePartition => Lists::SamePartition,
+            Lists::Table { table, intents } => Lists::Table {
+                table: counted(table.account()).table(table.name()),
+                intents: intents.counted(requests),
+            },
+            Lists::Blobs { container, intents } => Lists::Blobs {
+                container: counted(container.account()).container(container.name()),
+                intents: intents.counted(requests),
+            },
+        };
+        Self { table: counted(self.table.account()).table(self.table.name()), lists, ..self.clone() }
     }
 
     async fn repair(&self, member: EntityKey, list_key: EntityKey) -> Result<()> {

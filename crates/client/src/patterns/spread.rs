@@ -12,6 +12,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
@@ -65,6 +67,12 @@ pub struct Spread<const N: usize> {
 }
 
 impl<const N: usize> Spread<N> {
+    /// The same table, whose requests are counted.
+    pub(super) fn counted(&self, requests: &Arc<AtomicU64>) -> Self {
+        let table = self.table.account().counted(requests).table(self.table.name());
+        Self { table, old: self.old }
+    }
+
     const FITS: () = assert!(N >= 2 && N <= 256, "2 to 256 buckets");
 
     /// Opens a table: one request, and one more the first time. Refused if it was made with another number of buckets.

@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt};
 use tavola_client::eventual::{Intents, Settle, Worker, WorkerSettings};
 use tavola_client::index::{IndexedTable, Mend};
 use tavola_client::testing::FaultTransport;
-use tavola_client::{Account, Entity, Error, HyperTransport, QueueClient};
+use tavola_client::{Account, Entity, Error, HyperTransport, Progress, ProgressCallback, QueueClient};
 
 use crate::support::{Bench, quick};
 
@@ -78,6 +78,31 @@ async fn settle(account: &Account, queue: &str) {
         assert_eq!(worker.drain().await.unwrap().failed, 0);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_tells_of_every_request() {
+    let bench = Bench::start();
+    bench.plain.table("Watched").create().await.unwrap();
+    let table = IndexedTable::<Local>::new(bench.faulty.table("Watched"));
+    for id in 0..3 {
+        let new = Local { department: "Sales".into(), id, name: "Hall".into(), email: None };
+        table.insert(&new, Settle::Wait).await.unwrap();
+    }
+    let told = Arc::new(std::sync::Mutex::new(Progress::default()));
+    let progress: ProgressCallback = {
+        let told = told.clone();
+        Arc::new(move |progress| *told.lock().unwrap() = progress)
+    };
+    bench.faults.go_on();
+    table.verify(Mend::Tell, Some(progress.clone())).await.unwrap();
+    // Three entities and their copies.
+    let expected = Progress { entities: 6, requests: bench.faults.count() };
+    assert_eq!(*told.lock().unwrap(), expected);
+    assert!(expected.requests > 6, "{expected:?}");
+    bench.faults.go_on();
+    table.rebuild("by_name", Some(progress)).await.unwrap();
+    assert_eq!(*told.lock().unwrap(), Progress { entities: 6, requests: bench.faults.count() });
 }
 
 #[tokio::test(flavor = "multi_thread")]
