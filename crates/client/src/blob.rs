@@ -280,13 +280,18 @@ impl ContainerClient {
         match tried.idempotent() {
             Ok(_) => Ok(length),
             Err(Error::Service(refusal)) if has_code(&refusal, "AppendPositionConditionNotMet") => {
-                // The block of a lost answer is there if what stands at its place is what was sent.
+                // The block of a lost answer is there if what stands at its position is what was sent.
                 if lost && self.holds(name, position, &content).await? {
                     Ok(length)
                 } else {
                     Err(Error::Changed)
                 }
             }
+            // No try was answered: only a find is certain.
+            Err(unknown @ Error::OutcomeUnknown { .. }) => match self.holds(name, position, &content).await {
+                Ok(true) => Ok(length),
+                _ => Err(unknown),
+            },
             Err(error) => Err(error),
         }
     }

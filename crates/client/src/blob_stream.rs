@@ -1,11 +1,13 @@
 //! Blobs by stream: contents of any size in pieces, so that neither side holds them whole.
 //!
 //! A write stages blocks under ids of its own and then names them all in one request: until then readers see what was
-//! there before, and a writer that dies leaves blocks that the service removes after a week. A read asks for ranges of
-//! one version, the one that its first answer told.
+//! there before, and a writer that dies leaves blocks that the service removes after a week. An append adds one block after
+//! the other, each at the length that it must find. A read asks for ranges of one version, the one that its first answer
+//! told.
 
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
+use futures_util::TryStreamExt;
 use futures_util::stream::{self, FuturesOrdered, StreamExt};
 use tavola_model::{
     BlobConditions, BlobTarget, BlockId, BlockSource, ByteRange, NewBlob, StorageService, TransferSums,
@@ -43,30 +45,22 @@ impl ContainerClient {
         name: &str,
         content: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<u64> {
-        let mut content = std::pin::pin!(content);
+        let mut blocks = std::pin::pin!(blocks(content));
         // Ids of one length, as the service asks for, and of this write alone.
         let attempt = fresh_guid();
         let (mut sending, mut ids, mut length) = (FuturesOrdered::new(), Vec::new(), 0);
-        let (mut piece, mut is_over) = (BytesMut::new(), false);
-        while !is_over {
-            match content.next().await {
-                Some(more) => piece.extend_from_slice(&more?),
-                None => is_over = true,
+        while let Some(block) = blocks.try_next().await? {
+            length += block.len() as u64;
+            let id = format!("{attempt}-{:05}", ids.len());
+            let id = BlockId::from_bytes(id.as_bytes()).ok_or(Error::Limit("a block has no id"))?;
+            ids.push((BlockSource::Uncommitted, id.clone()));
+            if ids.len() > BLOCKS_MAX {
+                return Err(Error::Limit("a blob by stream has at most 50,000 blocks of 4 MiB"));
             }
-            while piece.len() >= PIECE_BYTES || is_over && !piece.is_empty() {
-                let block = piece.split_to(piece.len().min(PIECE_BYTES)).freeze();
-                length += block.len() as u64;
-                let id = format!("{attempt}-{:05}", ids.len());
-                let id = BlockId::from_bytes(id.as_bytes()).ok_or(Error::Limit("a block has no id"))?;
-                ids.push((BlockSource::Uncommitted, id.clone()));
-                if ids.len() > BLOCKS_MAX {
-                    return Err(Error::Limit("a blob by stream has at most 50,000 blocks of 4 MiB"));
-                }
-                if sending.len() >= BLOCKS_AT_ONCE {
-                    sending.next().await.transpose()?;
-                }
-                sending.push_back(self.put_block(name, id, block));
+            if sending.len() >= BLOCKS_AT_ONCE {
+                sending.next().await.transpose()?;
             }
+            sending.push_back(self.put_block(name, id, block));
         }
         while let Some(sent) = sending.next().await {
             sent?;
@@ -75,6 +69,57 @@ impl ContainerClient {
         let request = blob::put_block_list(&self.path(name)?, &ids, &new, &BlobConditions::default())?;
         self.call("PutBlockList", &request, blob::blob_put).await.idempotent()?;
         Ok(length)
+    }
+
+    /// Appends a stream to an append blob at a known length of it, and gives the length after it. One request for each
+    /// 4 MiB, one after the other, and one more only after a lost answer: each block is there once. `Changed` if the blob
+    /// has another length: another writer appends to it.
+    ///
+    /// An error, also of the stream, ends it; the blocks before it stay, and [`length`](Self::length) tells from where to
+    /// go on. After a crash that is the same. What gives an `AsyncRead` becomes a stream by `tokio_util::io::ReaderStream`.
+    ///
+    /// ```no_run
+    /// # async fn example(container: tavola_client::ContainerClient) -> tavola_client::Result<()> {
+    /// use bytes::Bytes;
+    /// use futures_util::stream;
+    /// container.create_append("events.log").await?;
+    /// let position = container.length("events.log").await?.unwrap_or(0);
+    /// let lines = stream::iter((0..1000).map(|n| Ok(Bytes::from(format!("event {n}\n")))));
+    /// let length = container.append_stream("events.log", position, lines).await?;
+    /// assert!(length > position);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn append_stream(
+        &self,
+        name: &str,
+        position: u64,
+        content: impl Stream<Item = Result<Bytes>> + Send,
+    ) -> Result<u64> {
+        let mut blocks = std::pin::pin!(blocks(content));
+        let mut length = position;
+        while let Some(block) = blocks.try_next().await? {
+            length = self.append(name, length, block).await?;
+        }
+        Ok(length)
+    }
+
+    /// The length of a blob in bytes. One request; `None` if it is not there.
+    ///
+    /// ```no_run
+    /// # async fn example(container: tavola_client::ContainerClient) -> tavola_client::Result<()> {
+    /// println!("{:?}", container.length("events.log").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn length(&self, name: &str) -> Result<Option<u64>> {
+        let target = BlobTarget::from(self.path(name)?);
+        let request = blob::get_blob_properties(&target, &BlobConditions::default())?;
+        match self.call("GetBlobProperties", &request, blob::blob_fetched).await.read() {
+            Ok(fetched) => Ok(Some(fetched.length)),
+            Err(error) if is_absence(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads a blob by stream, a request for each 4 MiB; `None` if it is not there. All of it is of one version: where
@@ -152,6 +197,21 @@ impl ContainerClient {
             told => told,
         }
     }
+}
+
+/// A stream in pieces of 4 MiB, the last of which is shorter.
+fn blocks(content: impl Stream<Item = Result<Bytes>> + Send) -> impl Stream<Item = Result<Bytes>> + Send {
+    let state = (Box::pin(content.fuse()), BytesMut::new());
+    stream::try_unfold(state, |(mut content, mut piece)| async move {
+        while piece.len() < PIECE_BYTES {
+            match content.try_next().await? {
+                Some(more) => piece.extend_from_slice(&more),
+                None => break,
+            }
+        }
+        let block = piece.split_to(piece.len().min(PIECE_BYTES)).freeze();
+        Ok((!block.is_empty()).then_some((block, (content, piece))))
+    })
 }
 
 struct Piece {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::{TryStreamExt, stream};
 use tavola_client::eventual::{Intents, Worker, WorkerSettings};
 use tavola_client::patterns::large::{Large, LargeTable};
 use tavola_client::patterns::log::{LogSettings, LogWriter, read_log};
+use tavola_client::testing::Fault;
 use tavola_client::{DateTime, Entity, Error};
 
 use crate::Counted;
@@ -244,4 +246,51 @@ async fn contents_go_and_come_in_pieces_of_one_version() {
     container.put("large", "new").await.unwrap();
     let told = old.try_collect::<Vec<_>>().await;
     assert!(matches!(told, Err(Error::Changed)), "{:?}", told.map(|pieces| pieces.len()));
+}
+
+#[tokio::test]
+async fn an_append_by_stream_is_there_once_whatever_is_lost_or_killed() {
+    let counted = Counted::start();
+    let container = counted.account.container("appended");
+    container.create().await.unwrap();
+    let content: Vec<u8> = (0..9_000_000u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+    let pieces = |from: u64| {
+        let rest = content[usize::try_from(from).unwrap()..].chunks(700_001);
+        let rest: Vec<tavola_client::Result<Bytes>> = rest.map(|piece| Ok(piece.to_vec().into())).collect();
+        stream::iter(rest)
+    };
+    let check = async |name: &str, case: &str| {
+        let found = container.get_stream(name).await.unwrap().unwrap();
+        assert!(found.try_collect::<Vec<_>>().await.unwrap().concat() == content, "{case}");
+    };
+    container.create_append("plain").await.unwrap();
+    assert_eq!(container.length("none").await.unwrap(), None);
+    assert_eq!(container.length("plain").await.unwrap(), Some(0));
+    let (told, requests) = counted.count(container.append_stream("plain", 0, pieces(0))).await;
+    assert_eq!((told.unwrap(), requests), (9_000_000, 3));
+    check("plain", "plain").await;
+    assert!(matches!(container.append_stream("plain", 0, pieces(0)).await, Err(Error::Changed)));
+    assert_eq!(container.length("plain").await.unwrap(), Some(9_000_000));
+
+    for fault in Fault::ALL {
+        let name = format!("{fault:?}");
+        container.create_append(&name).await.unwrap();
+        for _ in 0..3 {
+            counted.transport.push(fault);
+        }
+        assert_eq!(container.append_stream(&name, 0, pieces(0)).await.unwrap(), 9_000_000, "{name}");
+        counted.transport.all_arrived().await;
+        check(&name, &name).await;
+    }
+
+    for number in 1..=4 {
+        let name = format!("killed-{number}");
+        container.create_append(&name).await.unwrap();
+        let work = container.append_stream(&name, 0, pieces(0));
+        let ended = counted.transport.kill_at(number, work).await;
+        assert_eq!(ended.is_none(), number < 4, "{number}");
+        let length = container.length(&name).await.unwrap().unwrap();
+        container.append_stream(&name, length, pieces(length)).await.unwrap();
+        check(&name, &name).await;
+    }
 }
