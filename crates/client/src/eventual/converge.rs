@@ -92,14 +92,14 @@ impl RandomSource for Counted {
 }
 
 /// The service, and the requests that wait.
-struct World {
+pub(crate) struct World {
     service: Service,
     clock: Arc<SimulatedClock>,
     waiting: Mutex<Vec<(usize, oneshot::Sender<()>)>>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = Arc::new(SimulatedClock(Instant::now()));
         let engine = Arc::new(MemoryEngine::new(clock.clone()));
         let service =
@@ -182,7 +182,7 @@ impl Transport for Process {
     }
 }
 
-fn account(world: &Arc<World>, process: Option<usize>) -> Account {
+pub(crate) fn account(world: &Arc<World>, process: Option<usize>) -> Account {
     let long = Duration::from_secs(100_000_000);
     let retry = RetrySettings { tries_max: 1, deadline: long, try_timeout: long, ..RetrySettings::default() };
     Account::development().unwrap().with_transport(Process(world.clone(), process)).with_retry(retry)

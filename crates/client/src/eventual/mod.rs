@@ -4,7 +4,7 @@
 //! one message, and a message that nobody deleted comes back. So every step runs at least once, whatever dies.
 
 #[cfg(test)]
-mod converge;
+pub(crate) mod converge;
 mod guarded;
 mod settle;
 mod worker;

@@ -1,11 +1,11 @@
-//! Lists of keys in blobs: the third place of index entities, for lists that are too large for an entity.
+//! Lists of keys in blobs: the third location of index entities, for lists that are too large for an entity.
 //!
 //! A list is one block blob, a JSON array of both keys of each member. It is rewritten whole under its tag, so writers of
 //! one value wait for each other; the settle engine makes it what its entities say after any crash.
 
 use std::collections::BTreeSet;
 
-use super::list_index::List;
+use super::list_entity::List;
 use crate::blob::ContainerClient;
 use crate::entities::{CHANGED_TRIES_MAX, pause};
 use crate::error::{Error, Result};

@@ -1,9 +1,8 @@
 //! Index entities: lists of keys under a value that is not unique.
 //!
 //! A list in the entity's partition changes in one transaction with it; a list in another table or in a blob follows by
-//! the settle engine, and holds both keys of each member. Lists are rewritten whole and writers of one value wait for each other:
-//! where a value is written often, the non-unique index of `index` (one small entity for each member) has neither
-//! contention nor a limit.
+//! the settle engine, and holds both keys of each member. Writers of one value wait for each other: where a value is written
+//! often, the non-unique index of `index` (one small entity for each member) has neither contention nor a limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -14,13 +13,11 @@ use futures_core::future::BoxFuture;
 use futures_util::future::try_join_all;
 use futures_util::stream::StreamExt;
 use serde_json::Value;
-use tavola_model::{PROPERTY_VALUE_BYTES_MAX, Properties, PropertiesBuilder};
 
 use crate::account::Account;
 use crate::blob::ContainerClient;
 use crate::bulk::{ProgressCallback, Watch};
 use crate::dynamic::DynamicEntity;
-use crate::edm::EdmRef;
 use crate::entities::{CHANGED_TRIES_MAX, pause};
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Result};
@@ -31,16 +28,11 @@ use crate::options::WriteOptions;
 use crate::queue::Lease;
 use crate::scope::In;
 use crate::table::TableClient;
-use crate::write::{Change, Condition, Write};
+use crate::write::{Change, Condition};
 
 use super::blob_list::{read_blob_list, read_blob_lists, set_blob_member};
+use super::list_entity::{Leaf, List, as_list, is_conflict, is_list, read_list, set_member};
 
-/// The properties of a list: `Keys00`, `Keys01`, …, each a JSON text.
-const KEYS: &str = "Keys";
-/// UTF-16 units of one of them.
-const KEYS_UNITS_MAX: usize = PROPERTY_VALUE_BYTES_MAX / 2 - 64;
-/// How many a list has: an entity has at most 1 MiB.
-const KEYS_MAX: usize = 15;
 const LIST_ROW: &str = "list";
 
 /// Where the lists are kept.
@@ -88,8 +80,9 @@ impl Lists {
 ///
 /// **Atomic**: the entity, with its lists where they are in its partition. **Eventual**: lists in another table or in
 /// blobs. **After a crash**: nothing to do, or a worker that serves this index. **Requests** of an insert: 2, or 6 with
-/// another table or blobs; of a change of the value: 3, or 8. **Refuses**: a list of more than about 900 KiB in an
-/// entity or 16 MiB in a blob, more than 16 conflicts in a row.
+/// another table or blobs; of a change of the value: 3, or 8. A list of more than about 900 KiB is split into several
+/// entities, in the transaction that makes it so long; each write of it then takes one request more, and reading it whole
+/// one for each part. **Refuses**: a list of more than 16 MiB in a blob, more than 16 conflicts in a row.
 ///
 /// ```no_run
 /// # async fn example(account: tavola_client::Account) -> tavola_client::Result<()> {
@@ -127,14 +120,6 @@ pub struct ListIndex<E> {
     pub prefix: &'static str,
     /// The value under which an entity is listed.
     pub value: fn(&E) -> Option<&str>,
-}
-
-/// A list as it was read.
-pub(super) struct List {
-    pub(super) key: EntityKey,
-    /// `None` if there is none.
-    pub(super) etag: Option<String>,
-    pub(super) members: BTreeSet<EntityKey>,
 }
 
 impl<E: Entity + Clone> ListIndex<E> {
@@ -242,7 +227,7 @@ impl<E: Entity + Clone> ListIndex<E> {
         }
     }
 
-    /// The keys that are listed under a value. One request. `partition` is that of the entities; lists elsewhere have
+    /// The keys that are listed under a value. One request, and one for each part of a list in several. `partition` is that of the entities; lists elsewhere have
     /// members of every partition, and it chooses among them unless it is empty.
     ///
     /// ```no_run
@@ -328,9 +313,7 @@ impl<E: Entity + Clone> ListIndex<E> {
         let mut scan = pin!(this.table.scan_raw(In::whole_table(), 4));
         while let Some(found) = scan.next().await {
             let found = found?;
-            let is_list = matches!(self.lists, Lists::SamePartition)
-                && found.stored_key().row.starts_with(self.prefix)
-                && found.get(&keys_name(0)).is_some();
+            let is_list = matches!(self.lists, Lists::SamePartition) && is_list(&found, self.prefix);
             take(found, is_list)?;
             watch.tell();
         }
@@ -460,29 +443,26 @@ impl<E: Entity + Clone> ListIndex<E> {
     ) -> Result<Option<String>> {
         let partition = &key.partition;
         for attempt in 1..=CHANGED_TRIES_MAX {
-            let read = [old, new].into_iter().flatten();
-            let read = read.map(|value| read_list(&self.table, self.list_key(partition, value), partition));
-            let mut lists = try_join_all(read).await?;
-            if let (Some(_), Some(list)) = (new, lists.last_mut()) {
-                list.members.insert(key.clone());
-            }
-            if let (Some(_), Some(list)) = (old, lists.first_mut()) {
-                list.members.remove(key);
-            }
-            let mut txn = self.table.transaction(partition.clone()).add(key, change.clone())?;
-            for list in &lists {
-                if let Some(change) = list.change(partition)? {
-                    txn = txn.add(&list.key, change)?;
+            let written = async {
+                let read = [(old, false), (new, true)].into_iter();
+                let read = read.filter_map(|(value, is_wanted)| Some((value?, is_wanted)));
+                let leaves = read.map(async |(value, is_wanted)| {
+                    let list = self.list_key(partition, value);
+                    let mut leaf = Leaf::read(&self.table, list, partition, key).await?;
+                    leaf.set(key, is_wanted);
+                    leaf.changes()
+                });
+                // A list that has the member already is written too: its tag is part of what is decided here.
+                let mut txn = self.table.transaction(partition.clone()).add(key, change.clone())?;
+                for (key, change) in try_join_all(leaves).await?.into_iter().flatten() {
+                    txn = txn.add(&key, change)?;
                 }
-            }
-            match txn.commit().await {
+                txn.commit().await
+            };
+            match written.await {
                 Ok(committed) => return Ok(committed.etags.into_iter().next().flatten()),
                 Err(Error::Transaction { index: 0, cause }) => return Err(*cause),
-                Err(Error::Transaction { cause, .. })
-                    if matches!(*cause, Error::Changed | Error::Taken { .. } | Error::NotFound) =>
-                {
-                    pause(attempt).await;
-                }
+                Err(error) if is_conflict(&error) => pause(attempt).await,
                 Err(error) => return Err(error),
             }
         }
@@ -492,118 +472,6 @@ impl<E: Entity + Clone> ListIndex<E> {
 
 fn known<E: Clone>(stored: &Stored<E>) -> Option<(String, E)> {
     Some((stored.etag.clone(), stored.value.clone()))
-}
-
-impl List {
-    /// The write that makes the list so: a list without members goes away.
-    fn change(&self, partition: &str) -> Result<Option<Change>> {
-        let condition = self.etag.clone().map(Condition::Etag);
-        Ok(match (condition, self.members.is_empty()) {
-            (None, true) => None,
-            (Some(condition), true) => Some(Change::Delete(condition)),
-            (None, false) => Some(Change::Insert(self.pack(partition)?)),
-            (Some(condition), false) => Some(Change::Replace(self.pack(partition)?, condition)),
-        })
-    }
-
-    /// The members as texts, each of which fits into a property. Members of the list's own partition have one key.
-    fn pack(&self, partition: &str) -> Result<Properties> {
-        let (mut texts, mut text) = (Vec::new(), String::new());
-        let mut units = 0;
-        for member in &self.members {
-            let one = if member.partition == partition {
-                serde_json::to_string(&member.row)
-            } else {
-                serde_json::to_string(&(&member.partition, &member.row))
-            };
-            let one = one.map_err(|error| Error::Step(error.to_string()))?;
-            let size = one.encode_utf16().count() + 1;
-            if units + size > KEYS_UNITS_MAX {
-                texts.push(std::mem::take(&mut text));
-                units = 0;
-            }
-            text.push(if text.is_empty() { '[' } else { ',' });
-            text.push_str(&one);
-            units += size;
-        }
-        texts.push(text);
-        if texts.len() > KEYS_MAX {
-            return Err(Error::Limit(
-                "a list of keys has at most 900 KiB: use an index with one entity for each member",
-            ));
-        }
-        let mut builder = PropertiesBuilder::new();
-        for (number, text) in texts.iter().enumerate() {
-            builder.push(&keys_name(number), EdmRef::String(&format!("{text}]")))?;
-        }
-        Ok(builder.finish())
-    }
-}
-
-fn keys_name(number: usize) -> String {
-    format!("{KEYS}{number:02}")
-}
-
-/// A member as it is stored: its row, or both keys.
-#[derive(serde::Deserialize)]
-#[serde(untagged)]
-enum Member {
-    Row(String),
-    Both(String, String),
-}
-
-async fn read_list(table: &TableClient, key: EntityKey, partition: &str) -> Result<List> {
-    match table.get::<DynamicEntity>(&key, None).await? {
-        Some(found) => {
-            members_of(&found, partition).map(|members| List { key, etag: Some(found.etag), members })
-        }
-        None => Ok(List { key, etag: None, members: BTreeSet::new() }),
-    }
-}
-
-/// A list that a scan found.
-fn as_list(found: &Stored<DynamicEntity>, partition: &str) -> Result<List> {
-    let key = found.stored_key().clone();
-    let members = members_of(found, partition)?;
-    Ok(List { key, etag: Some(found.etag.clone()), members })
-}
-
-fn members_of(list: &DynamicEntity, partition: &str) -> Result<BTreeSet<EntityKey>> {
-    let mut members = BTreeSet::new();
-    for number in 0..KEYS_MAX {
-        let Some(text) = list.get(&keys_name(number)).and_then(|text| text.as_str()) else { break };
-        let read: Vec<Member> = serde_json::from_str(text)
-            .map_err(|_| Error::Unreadable("a list of keys is damaged".to_owned()))?;
-        members.extend(read.into_iter().map(|member| match member {
-            Member::Row(row) => EntityKey { partition: partition.to_owned(), row },
-            Member::Both(partition, row) => EntityKey { partition, row },
-        }));
-    }
-    Ok(members)
-}
-
-/// Makes an entity be a member of a list, or not, whatever it was.
-async fn set_member(
-    table: &TableClient,
-    key: EntityKey,
-    partition: &str,
-    member: &EntityKey,
-    is_wanted: bool,
-    options: &WriteOptions,
-) -> Result<()> {
-    for attempt in 1..=CHANGED_TRIES_MAX {
-        let mut list = read_list(table, key.clone(), partition).await?;
-        let changed =
-            if is_wanted { list.members.insert(member.clone()) } else { list.members.remove(member) };
-        let Some(change) = changed.then(|| list.change(partition)).transpose()?.flatten() else {
-            return Ok(());
-        };
-        match table.apply(Write::new(key.checked()?, change), Some(options)).await {
-            Err(Error::Changed | Error::Taken { .. } | Error::NotFound) => pause(attempt).await,
-            told => return told.map(|_| ()),
-        }
-    }
-    Err(Error::Changed)
 }
 
 impl<E: Entity + Clone> Derived for ListIndex<E> {

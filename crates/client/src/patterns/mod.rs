@@ -8,6 +8,7 @@ pub mod denormal;
 mod growth;
 pub mod join;
 pub mod large;
+mod list_entity;
 pub mod list_index;
 pub mod log;
 pub mod period;

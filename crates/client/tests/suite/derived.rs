@@ -144,6 +144,59 @@ async fn a_list_holds_thousands_of_keys_in_several_properties() {
     assert!(lists.verify(Mend::Tell, None).await.unwrap().is_clean());
 }
 
+/// An employee whose key is so long that a list of a thousand outgrows an entity.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{department}", row = "{id:06}_{tail}")]
+struct LongKey {
+    department: String,
+    id: u32,
+    tail: String,
+    last_name: String,
+}
+
+fn long_key(id: u32) -> LongKey {
+    LongKey { department: "Sales".into(), id, tail: "x".repeat(450), last_name: "Smith".into() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_outgrows_an_entity_is_split_with_the_write() {
+    // As many as an entity holds.
+    const FULL: u32 = 15 * 71;
+    let bench = Bench::start();
+    let lists = ListIndex {
+        table: bench.faulty.table("Grown"),
+        lists: Lists::SamePartition,
+        prefix: "lastname_",
+        value: |e: &LongKey| Some(&e.last_name),
+    };
+    lists.table.create().await.unwrap();
+    let all: Vec<LongKey> = (0..FULL).map(|number| long_key(2 * number)).collect();
+    lists.table.bulk_insert(stream::iter(all.clone()), None).await.unwrap();
+    let rows: Vec<String> = all.iter().map(|one| one.key().unwrap().row).collect();
+    let texts = rows.chunks(71).map(|rows| serde_json::to_string(rows).unwrap()).enumerate();
+    let list = texts.fold(DynamicEntity::new(("Sales", "lastname_Smith")), |list, (number, text)| {
+        list.with(&format!("Keys{number:02}"), text)
+    });
+    lists.table.insert(&list, None).await.unwrap();
+    assert_eq!(lists.keys("Sales", "Smith").await.unwrap().len(), FULL as usize);
+    let mut requests = Vec::new();
+    for number in [1, 999, 2 * FULL] {
+        bench.faults.go_on();
+        lists.insert(&long_key(number), Settle::Wait).await.unwrap();
+        requests.push(bench.faults.count());
+    }
+    assert_eq!(requests, [2, 3, 3], "the first one splits the list");
+    bench.faults.go_on();
+    let keys = lists.keys("Sales", "Smith").await.unwrap();
+    assert_eq!((keys.len(), bench.faults.count()), (FULL as usize + 3, 3));
+    assert!(keys.is_sorted());
+    let report = lists.verify(Mend::Tell, None).await.unwrap();
+    assert!(report.is_clean() && report.entities == u64::from(FULL) + 3, "{report:?}");
+    let gone = lists.table.get::<LongKey>(long_key(999).key().unwrap(), None).await.unwrap().unwrap();
+    lists.delete(&gone, Settle::Wait).await.unwrap();
+    assert!(lists.verify(Mend::Tell, None).await.unwrap().is_clean());
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
     Insert,
