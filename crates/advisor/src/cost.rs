@@ -48,33 +48,42 @@ impl Default for PriceTable {
 
 /// The default prices as a file, with what each means.
 pub const PRICES_FILE: &str = "\
-# Prices of Azure Table storage, for `tavola advise --prices FILE`. Edit them to what you pay.
-# The defaults are a starting point, for locally redundant storage in US dollars: nothing here is read from Azure, and
-# prices depend on region, redundancy and contract.
+# Prices of Azure Table storage, for `tavola advise --prices FILE`.
+#
+# CHECK THEM: these are defaults of 2026-11-16, in US dollars for locally redundant storage. Nothing here is read from
+# Azure, and what you pay depends on region, redundancy, account kind and contract. Current prices:
+# https://azure.microsoft.com/pricing/details/storage/tables/
 
 currency = \"$\"
 
-# A gigabyte stored for a month.
+# A gigabyte stored for a month. No document confirmed this figure on the date above.
 storage_gb_month = 0.045
 
-# Ten thousand requests. An entity group transaction is one request.
+# Ten thousand requests. An entity group transaction is one request. No document confirmed these on the date above.
 writes_10k = 0.00036
 reads_10k = 0.00036
 deletes_10k = 0.00036
 
-# A gigabyte of answers. Nothing inside of a region; about 0.087 to the internet.
+# A gigabyte of answers. Nothing inside of a region; to the internet about 0.087 after the first 100 GB of a month, as
+# https://c3x.dev/blog/azure-egress-bandwidth-cost/ had it on the date above.
 egress_gb = 0.0
 
 # How many rows the service reads for one request before it stops and answers with a continuation: after five seconds,
-# a thousand entities, or at the boundary of a partition server. A scan of more rows takes more requests. Measure yours.
+# a thousand entities, or at the boundary of a partition server
+# (https://learn.microsoft.com/rest/api/storageservices/query-timeout-and-pagination). A scan of more rows takes more
+# requests. The number of rows that five seconds are enough for is a guess: measure yours.
 scan_rows_per_request = 5000.0
 ";
+/// When the default prices were looked at last.
+pub const PRICES_DATE: &str = "2026-11-16";
 
 /// What everything costs in a month.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CostReport {
     /// The sign of the currency.
     pub currency: String,
+    /// When the default prices were looked at last, if it is them that were reckoned with: the user has to check them.
+    pub default_prices_of: Option<&'static str>,
     /// All tables.
     pub total_per_month: f64,
     /// For how long the traffic was observed, in hours; the longest of all tables.
@@ -127,7 +136,9 @@ impl CostReport {
 
 /// Prices the traffic and what is stored.
 pub fn cost(traffic: &Traffic, facts: &TableFacts, prices: &PriceTable) -> CostReport {
-    let mut report = CostReport { currency: prices.currency.clone(), ..CostReport::default() };
+    let default_prices_of = (*prices == PriceTable::default()).then_some(PRICES_DATE);
+    let mut report =
+        CostReport { currency: prices.currency.clone(), default_prices_of, ..CostReport::default() };
     for table in traffic.tables() {
         let hours = table.hours();
         let bytes = facts.of(&table.account, &table.table).map_or(0, |fact| fact.bytes);

@@ -119,10 +119,12 @@ fn prices_are_read_from_a_file() {
     let mut connection = Connection::open(server.table_endpoint()).unwrap();
     fill(&mut connection);
     advised_with(&data, "InsertEntity", 120);
+    let shown = succeed(tavola(["advise", "--data", text(&data)]));
+    assert!(shown.contains("default prices of 2026-11-16: check them"), "{shown}");
     let file = root.path().join("prices.toml");
     std::fs::write(&file, succeed(tavola(["prices"])).replace("\"$\"", "\"EUR\"")).unwrap();
     let shown = succeed(tavola(["advise", "--data", text(&data), "--prices", text(&file)]));
-    assert!(shown.contains("EUR 0."), "{shown}");
+    assert!(shown.contains("EUR 0.") && !shown.contains("default prices"), "{shown}");
     std::fs::write(&file, "writes = 3").unwrap();
     assert!(
         fail(tavola(["advise", "--data", text(&data), "--prices", text(&file)]))

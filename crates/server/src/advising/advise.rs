@@ -252,6 +252,12 @@ fn write_costs(paper: &mut Paper, costs: &CostReport, facts: &TableFacts) {
     paper.blank();
     let total = money(&costs.currency, costs.total_per_month);
     paper.line(&format!("{} {total} a month on the real service", paper.bold("Cost")));
+    if let Some(date) = costs.default_prices_of {
+        let note = format!(
+            "Reckoned with the default prices of {date}: check them against what you pay (`tavola prices` prints them to edit)."
+        );
+        paper.wrapped("", &note);
+    }
     let name_width =
         costs.tables.iter().map(|table| table.table.chars().count()).max().unwrap_or(0).clamp(5, 32);
     paper.line(&paper.dim(&format!(
