@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use tavola_advisor::Span;
 use tavola_auth::{Account, Caller};
 use tavola_model::{
-    AccountName, BlobCommand, BlobOutcome, Command, ErrorCode, ListContainers, ListQueues, Outcome, Query,
-    QueryTables, QueueCommand, QueueName, QueueOutcome, ServiceError, StorageService, TableCommand,
-    TableName, TableOutcome,
+    AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, ContainerName, ErrorCode, ListBlobs,
+    ListContainers, ListInclude, ListQueues, Outcome, Query, QueryTables, QueueCommand, QueueName,
+    QueueOutcome, ServiceError, StorageService, TableCommand, TableName, TableOutcome,
 };
 
 use crate::body;
@@ -29,6 +29,8 @@ use crate::listen::Console;
 use crate::respond::{Answer, Visit, json_answer, not_allowed, refuse};
 use crate::sas;
 
+/// Containers whose blobs are counted.
+const SIZED_MAX: usize = 32;
 /// Names in a list of resources.
 const NAMES_MAX: usize = 1000;
 /// Messages that a page shows of a queue.
@@ -123,11 +125,21 @@ impl Asked<'_> {
             .iter()
             .map(|member| json!({ "name": member.name, "host": member.host, "isThis": member.is_this }))
             .collect();
+        let nodes: Vec<Value> = inner
+            .parts
+            .view
+            .nodes()
+            .iter()
+            .map(|node| {
+                json!({ "address": node.address, "location": node.location, "isUp": node.is_up, "settings": node.settings })
+            })
+            .collect();
         Ok(json!({
             "version": inner.settings.version,
             "accounts": connections,
             "health": self.console.health().await,
             "members": members,
+            "nodes": nodes,
         }))
     }
 
@@ -197,7 +209,13 @@ impl Asked<'_> {
         match self.execute(account, StorageService::Blob, Command::Blob(Box::new(list))).await {
             Ok(Outcome::Blob(outcome)) => match *outcome {
                 BlobOutcome::ContainersListed(page) => {
-                    Ok(page.containers.iter().map(|(name, _)| json!({ "name": name.as_str() })).collect())
+                    let mut containers = Vec::new();
+                    for (place, (name, _)) in page.containers.into_iter().enumerate() {
+                        let size =
+                            if place < SIZED_MAX { self.size(account, &name).await } else { Value::Null };
+                        containers.push(json!({ "name": name.as_str(), "size": size }));
+                    }
+                    Ok(containers)
                 }
                 _ => Ok(Vec::new()),
             },
@@ -206,6 +224,32 @@ impl Asked<'_> {
             Err(error) if error.code == ErrorCode::NotImplemented => Ok(Vec::new()),
             Err(error) => Err(error),
         }
+    }
+
+    /// How many blobs a container has and their bytes, as far as one page of its list goes.
+    async fn size(&self, account: &Account, container: &ContainerName) -> Value {
+        let list = BlobCommand::ListBlobs(ListBlobs {
+            container: container.clone(),
+            prefix: None,
+            delimiter: None,
+            from: None,
+            start_from: None,
+            max: None,
+            include: ListInclude::default(),
+            marker: None,
+        });
+        let Ok(Outcome::Blob(outcome)) =
+            self.execute(account, StorageService::Blob, Command::Blob(Box::new(list))).await
+        else {
+            return Value::Null;
+        };
+        let BlobOutcome::BlobsListed(page) = *outcome else { return Value::Null };
+        let length = |entry: &BlobEntry| match entry {
+            BlobEntry::Blob(blob) => blob.properties.length,
+            BlobEntry::Prefix(_) => 0,
+        };
+        let bytes: u64 = page.entries.iter().map(length).sum();
+        json!({ "blobs": page.entries.len(), "bytes": bytes, "isWhole": page.next.is_none() })
     }
 
     fn figures(&self) -> Value {

@@ -13,6 +13,11 @@ pub trait ServerView: Send + Sync + 'static {
 
     /// The servers that share the store; empty where this one is alone.
     fn members(&self) -> Vec<MemberView>;
+
+    /// The nodes of a distributed store, as this server sees them; none where the store is its own.
+    fn nodes(&self) -> Vec<NodeView> {
+        Vec::new()
+    }
 }
 
 /// How the store is.
@@ -61,4 +66,17 @@ pub struct MemberView {
     pub host: String,
     /// Whether it is this one.
     pub is_this: bool,
+}
+
+/// A node of the store.
+#[derive(Clone, Debug)]
+pub struct NodeView {
+    /// Where it is.
+    pub address: String,
+    /// Its data centre and rack, for a person.
+    pub location: String,
+    /// Whether this server has a connection to it.
+    pub is_up: bool,
+    /// Settings that it told when the server started, such as `commitlog_sync batch`.
+    pub settings: Vec<String>,
 }

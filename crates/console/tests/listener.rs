@@ -193,7 +193,7 @@ async fn beyond_loopback_a_server_with_a_certificate_takes_keys_over_tls_only() 
     std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
     let tls = || Some(Tls::watch(certificate.clone(), key.clone()).unwrap());
 
-    let open = Serving::start_with(false, &[DEV], tls()).await;
+    let open = Serving::start_with(false, &[&development()], tls()).await;
     let got = open.ask("GET /api/session?x=1", &[("Host", "console.example:10003")], "").await;
     assert_eq!(got.status, 308);
     assert_eq!(got.headers["location"], "https://console.example:10003/api/session?x=1");
@@ -201,7 +201,7 @@ async fn beyond_loopback_a_server_with_a_certificate_takes_keys_over_tls_only() 
     let got = open.ask("GET /", &[("Host", "evil.example")], "").await;
     assert_eq!(got.status, 421, "and nobody is sent to another host");
 
-    let near = Serving::start_with(true, &[DEV], tls()).await;
+    let near = Serving::start_with(true, &[&development()], tls()).await;
     assert_eq!(near.ask("GET /api/session", &[], "").await.status, 200, "this machine needs no TLS");
 }
 

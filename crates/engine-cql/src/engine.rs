@@ -58,6 +58,19 @@ pub struct CqlEngine {
     nodes: Vec<NodeReport>,
 }
 
+/// A node of the cluster, as this server sees it now.
+#[derive(Clone, Debug)]
+pub struct NodeState {
+    /// Where it is.
+    pub address: String,
+    /// Its data centre, and its rack there.
+    pub datacenter: String,
+    /// See `datacenter`.
+    pub rack: String,
+    /// Whether a connection to it is open.
+    pub is_connected: bool,
+}
+
 /// What all parts of the engine share.
 pub(crate) struct Core {
     pub store: Store,
@@ -105,6 +118,23 @@ impl CqlEngine {
     /// The nodes as they were when the engine was connected.
     pub fn nodes(&self) -> &[NodeReport] {
         &self.nodes
+    }
+
+    /// The nodes that the cluster has now, and whether this server has connections to them.
+    pub fn node_states(&self) -> Vec<NodeState> {
+        let state = self.core.store.session.get_cluster_state();
+        let mut nodes: Vec<NodeState> = state
+            .get_nodes_info()
+            .iter()
+            .map(|node| NodeState {
+                address: node.address.to_string(),
+                datacenter: node.datacenter.clone().unwrap_or_default(),
+                rack: node.rack.clone().unwrap_or_default(),
+                is_connected: node.is_connected(),
+            })
+            .collect();
+        nodes.sort_by(|left, right| left.address.cmp(&right.address));
+        nodes
     }
 
     /// Bytes that one transaction may write.

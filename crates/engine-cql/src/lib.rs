@@ -37,7 +37,7 @@ mod tls;
 mod view;
 
 pub use content::CqlContents;
-pub use engine::{ConnectError, CqlEngine};
+pub use engine::{ConnectError, CqlEngine, NodeState};
 pub use members::{ANNOUNCE_EVERY, Listed, Members};
 pub use metrics::CqlMetrics;
 pub use safety::NodeReport;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use async_trait::async_trait;
 use tavola_console::{
-    Console, ConsoleParts, ConsoleSettings, DiskSpace, Health, HealthFigure, MemberView, ServerView,
+    Console, ConsoleParts, ConsoleSettings, DiskSpace, Health, HealthFigure, MemberView, NodeView, ServerView,
 };
+use tavola_engine_cql::NodeState;
 use tavola_engine_local::LocalMetrics;
 use tavola_frontend::{Affinity, Tls};
 use tavola_model::RandomSource as _;
@@ -166,6 +167,22 @@ impl ServerView for View {
             host: member.host,
         };
         affinity.members().into_iter().map(view).collect()
+    }
+
+    fn nodes(&self) -> Vec<NodeView> {
+        let Store::Cluster { engine, .. } = &self.store else { return Vec::new() };
+        let settings = |address: &str| {
+            let told = engine.nodes().iter().find(|node| node.address == address);
+            let told = told.map_or(&[][..], |node| &node.settings[..]);
+            told.iter().map(|(name, value)| format!("{name} {value}")).collect()
+        };
+        let view = |node: NodeState| NodeView {
+            settings: settings(&node.address),
+            location: [node.datacenter, node.rack].join(" / "),
+            is_up: node.is_connected,
+            address: node.address,
+        };
+        engine.node_states().into_iter().map(view).collect()
     }
 }
 

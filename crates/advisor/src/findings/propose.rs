@@ -12,7 +12,15 @@ impl Seen<'_> {
     /// An entity of the table: one that is stored and has these properties, best with these values; or else one put
     /// together from what was asked for.
     pub fn sample(&self, asked: &[(String, String)]) -> SampleEntity {
-        let has_all = |entity: &&SampleEntity| asked.iter().all(|(name, _)| value_of(entity, name).is_some());
+        self.sample_for(asked, None)
+    }
+
+    /// The same, of the entities that a proposal gives keys to: where a property has several types, not all have them.
+    pub fn sample_for(&self, asked: &[(String, String)], proposal: Option<&Proposal>) -> SampleEntity {
+        let has_all = |entity: &&SampleEntity| {
+            asked.iter().all(|(name, _)| value_of(entity, name).is_some())
+                && proposal.is_none_or(|proposal| key_lines(entity, proposal).len() > 1)
+        };
         let equal = |entity: &&SampleEntity| {
             asked.iter().filter(|(name, value)| value_of(entity, name).as_ref() == Some(value)).count()
         };

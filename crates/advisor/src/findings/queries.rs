@@ -183,7 +183,7 @@ fn with_keys(
         .filter(|compared| compared.is_eq() || !compared.is_key())
         .map(|compared| (compared.property.clone(), compared.value.clone()))
         .collect();
-    let sample = seen.sample(&asked);
+    let sample = seen.sample_for(&asked, Some(&proposal));
     let mut keys = key_lines(&sample, &proposal);
     let known = |name: &str| {
         let is_asked = shape.compared.iter().any(|c| c.property == name && c.is_eq());

@@ -156,7 +156,7 @@ function Tree() {
           {found ? [
             group('Tables', 'table', found.tables.filter((table) => matches(table.name)).map((table) => leaf('table', table.name, table.sight ? `${short(table.sight.entities)}${table.sight.isWhole ? '' : '+'}` : '')), found.tables.length),
             group('Queues', 'queue', found.queues.filter((queue) => matches(queue.name)).map((queue) => leaf('queue', queue.name, short(queue.messages))), found.queues.length),
-            group('Containers', 'container', found.containers.filter((one) => matches(one.name)).map((one) => leaf('container', one.name, '')), found.containers.length),
+            group('Containers', 'container', found.containers.filter((one) => matches(one.name)).map((one) => leaf('container', one.name, one.size ? `${short(one.size.blobs)}${one.size.isWhole ? '' : '+'}` : '')), found.containers.length),
           ] : <p class="none">Loading</p>}
         </details>
       ) : (

@@ -9,7 +9,7 @@ export interface FullSight extends Sight { properties: PropertySight[] }
 export interface Resources {
   tables: { name: string; sight: Sight | null }[];
   queues: { name: string; messages: number }[];
-  containers: { name: string }[];
+  containers: { name: string; size: { blobs: number; bytes: number; isWhole: boolean } | null }[];
 }
 export interface Connection { account: string; scheme: string; endpoints: { service: string; url: string }[]; key: string | null }
 export interface HealthFigure { name: string; help: string; value: number; isCounter: boolean }
@@ -17,7 +17,7 @@ export interface Health {
   failure: string | null; figures: HealthFigure[]; engine: string; location: string; uptime: number;
   disk: { total: number; free: number; data: number } | null;
 }
-export interface ServerInfo { version: string; accounts: Connection[]; health: Health; members: { name: string; host: string; isThis: boolean }[] }
+export interface ServerInfo { version: string; accounts: Connection[]; health: Health; members: { name: string; host: string; isThis: boolean }[]; nodes: { address: string; location: string; isUp: boolean; settings: string[] }[] }
 export interface TailItem {
   n: number; at: number; account: string | null; service: string; operation: string | null; resource: string | null;
   text: string; partition: string | null; kind: string; ranges: number | null; scanned: number; returned: number;

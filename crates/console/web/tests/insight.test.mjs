@@ -85,6 +85,16 @@ describe('figures', () => {
   }));
 });
 
+describe('containers', () => {
+  test('the tree counts blobs', () => withPage(async (page) => {
+    await client.container('files');
+    for (const name of ['a', 'b/c', 'b/d']) await client.blob(`files/${name}`, 'text');
+    await visit(page, 'overview');
+    const leaf = page.getByRole('navigation', { name: 'Resources' }).or(page.locator('.tree')).getByRole('link', { name: /^files/ });
+    await until(async () => { await page.reload(); await leaf.first().waitFor(); return /files\s*3/.test(await leaf.first().innerText()); }, 'the blobs are not counted');
+  }));
+});
+
 describe('findings', () => {
   test('an ignored finding stays ignored, and comes back when it is asked for', () => withPage(async (page) => {
     await visit(page, 'advisor');

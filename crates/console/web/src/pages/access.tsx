@@ -19,10 +19,10 @@ function Accounts() {
         {names.map((name) => {
           const isPublic = Boolean(server.value?.accounts.find((one) => one.account === name)?.key);
           return <tr key={name}><td class="mono">{name}</td><td>{isPublic ? <span class="pill warn" title="Everybody knows the development key">public</span> : <span class="pill ok">secret</span>}</td>
-            <td class="num">{name === account.value ? <span class="dim">shown</span> : <button type="button" class="btn ghost sm" onClick={() => { chooseAccount(name); go(link('overview')); }}>Show</button>}</td></tr>;
+            <td class="num">{name === account.value ? <span class="dim">selected</span> : <button type="button" class="btn ghost sm" onClick={() => { chooseAccount(name); go(link('overview')); }}>Select</button>}</td></tr>;
         })}
       </tbody></table></div>
-      <div class="body small dim tailnote">Accounts are added, rotated and removed on the command line: <code>tavola account add NAME</code>. Keys are never shown by a console.</div>
+      <div class="body small dim tailnote">Accounts are added, rotated and removed on the command line: <code>tavola account add NAME</code>. A secret key is never shown by a console.</div>
     </section>
   );
 }
@@ -88,11 +88,11 @@ function SasMaker() {
         {kind === 'account' ? <>{boxes('Services', SERVICES, services, setServices)}{boxes('Resource types', TYPES, types, setTypes)}</>
           : <label class="field"><span>{kind === 'blob' ? 'Container, or container/blob' : kind === 'table' ? 'Table' : 'Queue'}</span><input class="inp mono" value={resource} list="sasnames" onInput={(event) => { setResource(event.currentTarget.value); setToken(''); }} /></label>}
         {boxes('Permissions', LETTERS[kind] ?? [], letters, setLetters)}
-        <div class="row wrap"><label class="field"><span>Expires</span><input class="inp mono" type="datetime-local" value={expiry} onInput={(event) => setExpiry(event.currentTarget.value)} /></label><label class="field"><span>Address or range</span><input class="inp mono" placeholder="any" value={ip} onInput={(event) => setIp(event.currentTarget.value)} /></label><label class="checkfield"><input type="checkbox" checked={https} onChange={() => setHttps(!https)} />HTTPS only</label></div>
+        <div class="row wrap sasrow"><label class="field"><span>Expires</span><input class="inp mono" type="datetime-local" value={expiry} onInput={(event) => setExpiry(event.currentTarget.value)} /></label><label class="field"><span>Address or range</span><input class="inp mono" placeholder="any" value={ip} onInput={(event) => setIp(event.currentTarget.value)} /></label><label class="checkfield"><input type="checkbox" checked={https} onChange={() => setHttps(!https)} />HTTPS only</label></div>
         {kind === 'table' && <details><summary>Only some keys</summary><div class="keygrid">{(['fromPartition', 'fromRow', 'toPartition', 'toRow'] as const).map((name) => <label class="field" key={name}><span>{{ fromPartition: 'First PartitionKey', fromRow: 'First RowKey', toPartition: 'Last PartitionKey', toRow: 'Last RowKey' }[name]}</span><input class="inp mono" value={keys[name]} onInput={(event) => setKeys({ ...keys, [name]: event.currentTarget.value })} /></label>)}</div></details>}
         {failure && <ErrorNote error={failure} />}
         <div class="row"><button type="submit" class="btn pri" disabled={!letters || !expiry || (kind !== 'account' && !resource)}><Icon name="key" small />Sign</button></div>
-        {token && <><div class="sub">Token</div><div class="cs" data-test="sas">{token}<Copy text={token} label="Copy token" /></div><div class="sub">Address</div><div class="cs">{url}<Copy text={url} label="Copy address" /></div><p class="hint dim">Whoever has it can use it until it expires. A token ends early only with the key that signed it.</p></>}
+        {token && <><div><div class="sub">Token</div><div class="cs" data-test="sas">{token}<Copy text={token} label="Copy token" /></div></div><div><div class="sub">Address</div><div class="cs">{url}<Copy text={url} label="Copy address" /></div></div><p class="hint dim">Whoever has it can use it until it expires. A token ends early only with the key that signed it.</p></>}
       </form>
     </section>
   );

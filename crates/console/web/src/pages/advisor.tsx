@@ -11,7 +11,7 @@ import { Chip, Copy, Dialog, Empty, ErrorNote, Icon, percent, Segments } from '.
 import { Shell } from '../shell';
 import { useState } from 'preact/hooks';
 
-interface Cost { currency: string; total_per_month: number; observed_hours: number; tables: { account: string; table: string; storage_per_month: number; requests_per_month: number; shapes: { shape: string; requests: number; cost_per_month: number; wasted_per_month: number }[] }[] }
+interface Cost { currency: string; default_prices_of: string | null; total_per_month: number; observed_hours: number; tables: { account: string; table: string; storage_per_month: number; requests_per_month: number; shapes: { shape: string; requests: number; cost_per_month: number; wasted_per_month: number }[] }[] }
 const cost = signal<Cost | null>(null);
 
 export function AdvisorPage() {
@@ -37,7 +37,7 @@ export function AdvisorPage() {
     <Shell title="Advisor" label="Advisor" actions={actions}>
       <div class="sumline"><span><b>{findings.value ? all.length : '–'}</b> {all.length === 1 ? 'finding' : 'findings'}</span>
         {scanned > 0 && <span><b>{percent(Math.max(0, 1 - returned / scanned))}</b> of the rows they read are thrown away</span>}
-        {price && price.total_per_month > 0 && <span><b>{price.currency} {price.total_per_month.toFixed(price.total_per_month < 10 ? 2 : 0)}</b> a month at list price</span>}
+        {price && price.total_per_month > 0 && <span><b>{price.currency} {price.total_per_month.toFixed(price.total_per_month < 10 ? 2 : 0)}</b> a month{price.default_prices_of ? ', by default prices' : ''}</span>}
         <span class="grow" />{price && <span class="small">From {price.observed_hours < 1 ? `${Math.max(1, Math.round(price.observed_hours * 60))} min` : `${short(price.observed_hours)} h`} of requests</span>}</div>
       {findingsError.value && <ErrorNote error={findingsError.value}><button type="button" class="btn sm" onClick={loadFindings}>Try again</button></ErrorNote>}
       <div class="adv">
@@ -87,25 +87,24 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
           {finding.price && <p class="small dim pricenote">{finding.price}</p>}</div>
         <div>
           {tried && <Tried report={tried} />}{failure && <ErrorNote error={failure} />}
-          {!tried && finding.rows_scanned > 0 && <><div class="sub">Rows read for rows sent</div><div class="ba"><span class="m">Rows</span><i class="b full" /><span class="v dim">{whole(finding.rows_scanned)}</span><i class="a" style={{ width: `${Math.max(0.6, 100 / Math.max(1, ratio))}%` }} /><span class="v n">{whole(finding.rows_returned)}</span></div></>}
+          {!tried && finding.rows_scanned > 0 && <><div class="sub">Rows read for rows sent</div><div class="ba"><span class="m">Rows</span><i class="b full" /><span class="v dim" title={whole(finding.rows_scanned)}>{finding.rows_scanned < 1e7 ? whole(finding.rows_scanned) : short(finding.rows_scanned)}</span><i class="a" style={{ width: `${Math.max(0.6, 100 / Math.max(1, ratio))}%` }} /><span class="v n" title={whole(finding.rows_returned)}>{finding.rows_returned < 1e7 ? whole(finding.rows_returned) : short(finding.rows_returned)}</span></div></>}
           {example && <><div class="sub exhead">A real request</div><div class="cs exbox"><bdi>{example.request}</bdi><Copy text={example.request} label="Copy request" /></div><p class="small dim">read {whole(example.rows_scanned)}, sent {whole(example.rows_returned)}, {ms(example.total_ms)}</p></>}
         </div>
       </div>
       <div class="acts">
         {whatif && <button type="button" class="btn pri" disabled={trying} onClick={attempt} title="Replays the recorded requests on a copy; the table itself is not touched">{trying ? 'Trying' : 'Try it on a copy'}</button>}
-        {whatif && <span class="row cmd"><code class="dim hide-s ellip" title={whatif}>{whatif}</code><Copy text={whatif} label="Copy command" /></span>}
         {finding.what_if && <button type="button" class="btn" onClick={() => setCoding(true)}>{finding.what_if.is_index ? 'Create index' : 'Change keys'}</button>}
         <a class="btn" href={link('heatmap', finding.account, finding.table)}>Open heat map</a>
         {example && /\s(eq|ne|gt|ge|lt|le)\s/.test(example.request) && <a class="btn ghost hide-s" href={`${link('table', finding.account, finding.table)}?filter=${encodeURIComponent(example.request.replace(/^.*\$filter=/, ''))}`}>Run the example</a>}
         <span class="grow" /><button type="button" class="btn ghost" onClick={() => { ignore(finding.id); say('Ignored in this browser; it is listed below'); }}>Ignore</button>
       </div>
-      {coding && <Recipe finding={finding} onClose={() => setCoding(false)} />}
+      {coding && <Recipe finding={finding} command={whatif} onClose={() => setCoding(false)} />}
     </article>
   );
 }
 
 /** How to make the proposal real: the keys, and the code for them. The console changes no table by itself. */
-function Recipe({ finding, onClose }: { finding: Finding; onClose: () => void }) {
+function Recipe({ finding, command, onClose }: { finding: Finding; command: string; onClose: () => void }) {
   const [language, setLanguage] = useState<Language>('python');
   const code = recipe(finding, language);
   const keys = finding.keys.find((sample) => sample.label === 'add' || sample.label === 'then');
@@ -118,7 +117,8 @@ function Recipe({ finding, onClose }: { finding: Finding; onClose: () => void })
         <dt>PartitionKey</dt><dd><code>{finding.what_if?.partition}</code> <Copy text={finding.what_if?.partition ?? ''} label="Copy PartitionKey" /></dd>
         <dt>RowKey</dt><dd><code>{finding.what_if?.row}</code> <Copy text={finding.what_if?.row ?? ''} label="Copy RowKey" /></dd>
         {keys && <><dt>Example</dt><dd><code class="wrapany">{text(keys.partition)} / {text(keys.row)}</code></dd></>}
-        {asked && <><dt>Query</dt><dd><code class="wrapany">{asked}</code> <Copy text={asked} label="Copy query" /></dd></>}</dl>
+        {asked && <><dt>Query</dt><dd><code class="wrapany">{asked}</code> <Copy text={asked} label="Copy query" /></dd></>}
+        <dt>Try first</dt><dd><code class="wrapany">{command}</code> <Copy text={command} label="Copy command" /></dd></dl>
       <div class="row formrow"><Segments label="Language" value={language} onPick={setLanguage} choices={[{ value: 'python', label: 'Python' }, { value: 'csharp', label: 'C#' }]} /><span class="grow" /><Copy text={code} label="Copy code" /></div>
       <pre class="code" tabIndex={0} data-test="code">{code}</pre>
     </Dialog>
@@ -131,7 +131,7 @@ interface Report { entities: number; is_whole_table: boolean; replayed: number; 
 /** The measured difference: bars before and after, then each shape. */
 function Tried({ report }: { report: Report }) {
   const bars: [string, number, number, (value: number) => string][] = [
-    ['Rows read', report.before.rows_scanned, report.after.rows_scanned, whole],
+    ['Rows read', report.before.rows_scanned, report.after.rows_scanned, (rows) => (rows < 1e7 ? whole(rows) : short(rows))],
     ['Hottest', report.before.hottest?.share ?? 0, report.after.hottest?.share ?? 0, percent],
     ['Size', report.before.bytes, report.after.bytes, bytes],
   ];
@@ -148,7 +148,7 @@ function Tried({ report }: { report: Report }) {
 
 function CostTable({ price }: { price: Cost }) {
   return (
-    <section class="panel" aria-label="Cost"><header><h2>What this traffic would cost</h2><span class="dim small">a month at list price, from the observed rate</span></header>
+    <section class="panel" aria-label="Cost"><header><h2>What this traffic would cost</h2><span class="dim small">a month, from the observed rate{price.default_prices_of && <>, by default prices of {price.default_prices_of}: check them (<code>tavola prices</code>)</>}</span></header>
       <div class="scroll-x" tabIndex={0} role="region" aria-label="Cost by table"><table><thead><tr><th>Table</th><th class="num">Storage</th><th class="num">Requests</th><th>Dearest requests</th><th class="num">A month</th><th class="num">Of it wasted</th></tr></thead><tbody>
         {price.tables.slice(0, 20).flatMap((table) => (table.shapes.length ? table.shapes.slice(0, 3) : [null]).map((shape, index) => (
           <tr key={`${table.account}/${table.table}/${index}`}><td class="mono">{index === 0 && <a href={link('table', table.account, table.table)}>{table.table}</a>}</td><td class="num">{index === 0 && money(price.currency, table.storage_per_month)}</td><td class="num">{index === 0 && money(price.currency, table.requests_per_month)}</td>

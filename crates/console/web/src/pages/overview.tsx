@@ -122,7 +122,7 @@ function Tables() {
         <Empty icon="table" title="No tables yet" actions={<button type="button" class="btn pri" onClick={() => setCreating(true)}>New table</button>}>Connect a client with the string on this page, or create a table here.</Empty>
       ) : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Tables by size"><table>
-          <thead><tr><th>Table</th><th class="num c-s">Entities</th><th class="num">Size</th><th class="c-s wmeter"><span class="sr">Share</span></th><th class="num">Req/s</th><th class="c-s wtrend"><span class="sr">Trend</span></th><th class="num c-m">Read/s</th><th class="num">p99</th><th class="wmix">Plan mix</th></tr></thead>
+          <thead><tr><th>Table</th><th class="num c-s">Entities</th><th class="num">Size</th><th class="c-s wmeter"><span class="sr">Share</span></th><th class="num">Req/s</th><th class="c-s wtrend"><span class="sr">Trend</span></th><th class="num c-m">Read/s</th><th class="num c-s">p99</th><th class="wmix">Plan mix</th></tr></thead>
           <tbody>
             {!found && [1, 2, 3].map((row) => <tr key={row} class="placeholder"><td colSpan={9}><span class="meter" /></td></tr>)}
             {rows.map((row) => {
@@ -140,7 +140,7 @@ function Tables() {
                   <td class="num">{now ? short(now.requests_per_second) : '0'}</td>
                   <td class="c-s"><Spark values={trends.get(`${account.value}/${now?.table ?? ''}`) ?? [0, 0]} width={64} height={18} /></td>
                   <td class="num c-m dim">{now ? short(now.rows_scanned_per_second) : '0'}</td>
-                  <td class={`num ${now && now.p99_ms >= SLOW_MS ? 'warn' : ''}`}>{now && now.p99_ms > 0 ? ms(now.p99_ms) : '–'}</td>
+                  <td class={`num c-s ${now && now.p99_ms >= SLOW_MS ? 'warn' : ''}`}>{now && now.p99_ms > 0 ? ms(now.p99_ms) : '–'}</td>
                   <td><PlanMix counts={{ point: mix['point'] ?? 0, range: mix['range'] ?? 0, pscan: (mix['partition_scan'] ?? 0) + (mix['partition_range'] ?? 0), tscan: mix['table_scan'] ?? 0, write: mix['write'] ?? 0 }} /></td>
                 </tr>
               );
