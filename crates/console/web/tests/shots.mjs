@@ -98,6 +98,7 @@ const pages = [
     await wait(600);
   }],
   ['advisor', 'advisor', async (page) => { await page.locator('.card').first().waitFor(); await wait(1000); }],
+  ['advisor-index', 'advisor', async (page) => { await page.getByRole('button', { name: 'Create index' }).first().click(); await page.locator('[data-test=code]').waitFor(); await wait(500); }],
   ['live', 'live', async (page, size) => { await page.locator('tr[data-id]').nth(20).waitFor(); await wait(9000); if (size.width > 800) await page.locator('tr[data-id]', { hasText: 'partition scan' }).first().click(); await wait(500); }],
   ['access', 'access', async (page) => { await page.getByRole('textbox', { name: 'Table' }).fill('Orders'); await page.getByRole('button', { name: 'Sign', exact: true }).click(); await page.locator('[data-test=sas]').waitFor(); await wait(300); }],
 ];
@@ -105,7 +106,7 @@ const browser = await launch();
 try {
 for (const [suffix, viewport, colorScheme] of [['light', { width: 1280, height: 800 }, 'light'], ['dark', { width: 1280, height: 800 }, 'dark'], ['390', { width: 390, height: 844 }, 'light']]) {
   for (const [name, hash, ready] of pages) {
-    if (!only.test(`${name}-${suffix}`) || (name === 'table-error' && suffix !== 'light')) continue;
+    if (!only.test(`${name}-${suffix}`) || (['table-error', 'advisor-index'].includes(name) && suffix !== 'light')) continue;
     const page = await openPage(browser, { viewport, colorScheme });
     await page.goto(`${url}#/${hash}`);
     await page.getByRole('heading', { level: 1 }).waitFor();

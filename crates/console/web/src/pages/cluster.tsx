@@ -22,12 +22,12 @@ export function ClusterPage() {
         <div class="col">
         <section class="panel" aria-label="Nodes"><header><span class={`dot ${down ? (down * 2 > nodes.length ? 'bad' : 'warn') : ''}`} /><h2>Nodes of the store</h2><span class="pill">{nodes.length}</span><span class="more dim">{down ? `${down} not connected` : 'all connected'}</span></header>
           <div class="scroll-x" tabIndex={0} role="region" aria-label="Nodes by address"><table><thead><tr><th>Node</th><th>Data centre / rack</th><th>State</th><th class="c-s">Settings</th></tr></thead><tbody>
-            {nodes.map((node) => <tr key={node.address}><td class="mono">{node.address}</td><td class="dim">{node.location}</td><td>{node.isUp ? <span class="chip point">connected</span> : <span class="chip tscan">not connected</span>}</td><td class="small dim c-s nodeset">{node.settings.join(' · ') || '–'}</td></tr>)}
+            {nodes.map((node) => <tr key={node.address}><td class="mono">{node.address}</td><td class="dim">{node.location}</td><td>{node.isUp ? <span class="chip point">connected</span> : <span class="chip tscan">not connected</span>}</td><td class="small dim c-s nodeset" title={node.settings.join('\n')}>{node.settings.slice(0, 2).map((setting) => <div key={setting}>{setting}</div>)}{!node.settings.length && '–'}</td></tr>)}
           </tbody></table></div>
           <div class="body small dim tailnote">As this server sees them now; settings as they were when it started.</div></section>
         <section class="panel" aria-label="Servers"><header><h2>Servers</h2><span class="pill">{members.length}</span><span class="more dim">{state?.location}</span></header>
-          <div class="scroll-x" tabIndex={0} role="region" aria-label="Servers by name"><table><thead><tr><th>Server</th><th>Address</th><th class="num">Share of partitions</th></tr></thead><tbody>
-            {members.map((member) => <tr key={member.name}><td class="mono">{member.name} {member.isThis && <span class="pill acc">this one</span>}</td><td class="mono dim">{member.host}</td><td class="num">{Math.round(100 / Math.max(1, members.length))} %</td></tr>)}
+          <div class="scroll-x" tabIndex={0} role="region" aria-label="Servers by name"><table><thead><tr><th>Server</th><th class="c-s">Address</th><th class="num">Share of partitions</th></tr></thead><tbody>
+            {members.map((member) => <tr key={member.name}><td class="mono">{member.name} {member.isThis && <span class="pill acc">this one</span>}</td><td class="mono dim c-s">{member.host}</td><td class="num">{Math.round(100 / Math.max(1, members.length))} %</td></tr>)}
           </tbody></table></div>
           <div class="body small dim tailnote">Each partition belongs to one server by its hash; every server answers for every partition.</div></section>
         </div>

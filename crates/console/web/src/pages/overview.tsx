@@ -229,6 +229,8 @@ function StoreHealth() {
     const figure = state.figures.find((one) => pattern.test(one.name));
     return figure ? [{ label, help: figure.help, value: read(figure.value), past: past.get(figure.name) ?? [] }] : [];
   });
+  const nodes = server.value?.nodes ?? [];
+  const up = nodes.filter((node) => node.isUp).length;
   const used = state.disk ? 1 - state.disk.free / state.disk.total : 0;
   return (
     <section class="panel" aria-label="Store health">
@@ -237,6 +239,7 @@ function StoreHealth() {
         {state.failure && <ErrorNote error={state.failure} />}
         <div class={`health ${streamLost.value ? 'stale' : ''}`}>
           <span class="l">Engine</span><span /><span class="n">{state.engine === 'local' ? 'embedded' : 'Cassandra'}</span>
+          {nodes.length > 0 && <><span class="l">Nodes connected</span><span><Meter share={up / nodes.length} width={84} class={up < nodes.length ? 'warn' : ''} /></span><span class={`n ${up < nodes.length ? 'warn' : ''}`}><a href={link('cluster')}>{up} of {nodes.length}</a></span></>}
           {lines.map((line) => [<span class="l" key={`${line.label}l`} title={line.help}>{line.label}</span>, <span key={`${line.label}m`}><Spark values={line.past} width={84} height={20} /></span>, <span class="n" key={`${line.label}n`}>{line.value}</span>])}
           {state.disk && <><span class="l">Disk free</span><span><Meter share={used} width={84} class={used > 0.9 ? 'warn' : ''} /></span><span class="n">{bytes(state.disk.free)}</span></>}
         </div>
