@@ -94,8 +94,8 @@ struct Element {
     path: String,
     text: String,
     has_children: bool,
-    /// How many list elements it has had.
-    items: usize,
+    /// The list elements that it has had.
+    items: Vec<String>,
 }
 
 impl Walk {
@@ -106,11 +106,12 @@ impl Walk {
         if let Some(parent) = self.open.last_mut() {
             parent.has_children = true;
             if LIST_ELEMENTS.contains(&name) {
-                path = format!("{path}[{}]", parent.items);
-                parent.items += 1;
+                let before = parent.items.iter().filter(|item| *item == name).count();
+                path = format!("{path}[{before}]");
+                parent.items.push(name.to_owned());
             }
         }
-        self.open.push(Element { path, text: String::new(), has_children: false, items: 0 });
+        self.open.push(Element { path, text: String::new(), has_children: false, items: Vec::new() });
         (self.open.len() <= DEPTH_MAX).then_some(())
     }
 
@@ -125,8 +126,13 @@ impl Walk {
 
     fn close(&mut self) -> Option<()> {
         let element = self.open.pop()?;
-        if element.items > 0 {
-            self.fields.push((format!("{}.count", element.path), element.items.to_string()));
+        let items = &element.items;
+        if !items.is_empty() {
+            self.fields.push((format!("{}.count", element.path), items.len().to_string()));
+        }
+        // Elements of a kind are counted on their own, and how kinds follow each other is a field of its own.
+        if items.iter().any(|item| *item != items[0]) {
+            self.fields.push((format!("{}.order", element.path), items.join(" ")));
         }
         if !element.has_children {
             self.fields.push((element.path, element.text));
@@ -180,6 +186,9 @@ mod tests {
         );
         let text = "\u{feff}<?xml version=\"1.0\"?><L><Queue><N>a&amp;b</N></Queue><Queue /></L>";
         assert_eq!(shown(xml(text)), "L.Queue[0].N=a&b L.Queue[1]= L.count=2");
+        let text = "<L><Blob><N>a</N></Blob><BlobPrefix><N>b</N></BlobPrefix><Blob><N>c</N></Blob></L>";
+        let paths = "L.Blob[0].N=a L.BlobPrefix[0].N=b L.Blob[1].N=c L.count=3 L.order=Blob BlobPrefix Blob";
+        assert_eq!(shown(xml(text)), paths);
         assert!(json("<a/>").is_none());
         assert!(xml("{}").is_none());
         assert!(xml("<a>").is_none());

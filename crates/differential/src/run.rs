@@ -22,7 +22,7 @@ pub struct Options {
     pub seed: u64,
     /// How many about tables and queues.
     pub sequences: u64,
-    /// How many about blobs; none by itself until their differences are listed.
+    /// How many about blobs.
     pub blob_sequences: u64,
     /// Sequences at a time: more than cores, because many wait for messages to show again.
     pub workers: usize,
@@ -32,7 +32,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, sequences: 700, blob_sequences: 0, workers: 12, survey: false }
+        Self { seed: 1, sequences: 700, blob_sequences: 100, workers: 12, survey: false }
     }
 }
 

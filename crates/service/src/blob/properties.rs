@@ -27,9 +27,10 @@ impl Blobs {
         let location = self.location(account, &set.blob).await?;
         if let Some(length) = set.length {
             let record = self.check_before(&location, &set.conditions, Unmet::of_write).await?;
-            record
-                .filter(|record| record.kind.blob_type() == BlobType::Page)
-                .ok_or(ErrorCode::InvalidBlobType)?;
+            let record = record.ok_or(ErrorCode::BlobNotFound)?;
+            if record.kind.blob_type() != BlobType::Page {
+                return Err(ErrorCode::InvalidBlobType.into());
+            }
             // If it grows again, what comes back is zero.
             self.clear_behind(&location, length).await?;
         }

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use tavola_model::{
     BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTarget, ByteRange, ClearPages, DateTime,
-    ErrorCode, GetPageRanges, NewKind, PutPages, SequenceConditions, TransferSums,
+    ErrorCode, GetPageRanges, NewKind, PutPages, SequenceConditions, SetBlobHeaders, TransferSums,
 };
 
 use crate::bench::{Bench, bytes, new_blob, path};
@@ -195,4 +195,17 @@ fn pages_that_were_written_or_cleared_since_a_snapshot_are_told_and_no_others() 
         differences(&bench, path("disk").into(), missing, None),
         Err(ErrorCode::PreviousSnapshotNotFound)
     );
+}
+
+#[test]
+fn only_a_page_blob_that_is_there_can_be_resized() {
+    let bench = Bench::new();
+    bench.run(BlobCommand::PutBlob(new_blob("text", NewKind::Block, 0))).unwrap();
+    let resize = |name: &str| {
+        let (headers, sequence, conditions) = (None, None, BlobConditions::default());
+        let set = SetBlobHeaders { blob: path(name), headers, length: Some(1024), sequence, conditions };
+        bench.run(BlobCommand::SetBlobProperties(set)).map(|_| ())
+    };
+    assert_eq!(resize("text"), Err(ErrorCode::InvalidBlobType));
+    assert_eq!(resize("missing"), Err(ErrorCode::BlobNotFound));
 }
