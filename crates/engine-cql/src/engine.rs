@@ -55,6 +55,7 @@ impl ConnectError {
 pub struct CqlEngine {
     pub(crate) core: Arc<Core>,
     pub(crate) contents: Arc<CqlContents>,
+    content_bucket: Option<String>,
     nodes: Vec<NodeReport>,
 }
 
@@ -97,14 +98,14 @@ impl CqlEngine {
                 settings.keyspace
             ))
         })?;
-        let lease_time = schema::check(&session).await?;
+        let chosen = schema::check(&session).await?;
         let nodes = safety::check(&session, &settings.keyspace).await?;
         let core = Arc::new(Core {
             store: Store::prepare(session).await?,
             ticks: TickClock::starting_above(DateTime::MIN, clock.clone()),
             clock,
             lanes: Lanes::default(),
-            spaces: Spaces::new(lease_time),
+            spaces: Spaces::new(chosen.lease),
             candidates: Candidates::default(),
             cursors: Cursors::default(),
             counters: Counters::default(),
@@ -112,7 +113,12 @@ impl CqlEngine {
         });
         tokio::spawn(janitor::run(Arc::downgrade(&core)));
         let contents = Arc::new(CqlContents::new(&core));
-        Ok(Arc::new(Self { core, contents, nodes }))
+        Ok(Arc::new(Self { core, contents, content_bucket: chosen.content_bucket, nodes }))
+    }
+
+    /// The address of the bucket that keeps the contents of blobs, if they are not rows of the keyspace.
+    pub fn content_bucket(&self) -> Option<&str> {
+        self.content_bucket.as_deref()
     }
 
     /// The nodes as they were when the engine was connected.

@@ -20,6 +20,14 @@ const SCHEMA_TIME_MAX: Duration = Duration::from_secs(60);
 /// The table of the servers that are up.
 pub(crate) const MEMBER_TABLE: &str = "member";
 const LEASE_MS: &str = "lease-ms";
+/// The address of the bucket that keeps the contents of blobs; empty, or not there, if they are rows.
+const CONTENT_BUCKET: &str = "content-bucket";
+
+/// What was chosen when the tables were made.
+pub(crate) struct Chosen {
+    pub(crate) lease: Duration,
+    pub(crate) content_bucket: Option<String>,
+}
 
 /// `row`: rows by space, partition and key. A key is one byte and the row bytes, so that the head of the partition
 /// comes before all of them. `tick` belongs to the partition, so that every page of a scan tells it.
@@ -79,11 +87,22 @@ pub async fn init(settings: &CqlSettings, cluster: &ClusterSettings) -> Result<(
         session.query_unpaged(patiently(table), ()).await.map_err(ConnectError::failed)?;
     }
     let lease_ms = cluster.lease.as_millis().to_string();
-    for (name, value) in [(VERSION, SCHEMA_VERSION), (LEASE_MS, &lease_ms)] {
+    let bucket = cluster.content_bucket.as_deref().unwrap_or_default();
+    // A keyspace that an earlier version made may have contents in its rows already.
+    let is_made = about(&session, VERSION).await?.is_some();
+    let first_bucket = if is_made { "" } else { bucket };
+    for (name, value) in [(CONTENT_BUCKET, first_bucket), (VERSION, SCHEMA_VERSION), (LEASE_MS, &lease_ms)] {
         let insert = "INSERT INTO about (name, value) VALUES (?, ?) IF NOT EXISTS";
         session.query_unpaged(insert, (name, value)).await.map_err(ConnectError::failed)?;
     }
-    check(&session).await.map(|_| ())
+    let chosen = check(&session).await?.content_bucket.unwrap_or_default();
+    if !bucket.is_empty() && chosen != bucket {
+        return Err(ConnectError::Refused(format!(
+            "where the contents of blobs are is chosen once: this keyspace has them in {}",
+            if chosen.is_empty() { "its own rows" } else { &chosen }
+        )));
+    }
+    Ok(())
 }
 
 /// A statement that changes the schema: all nodes must agree on it, which takes seconds where there are many tables.
@@ -94,7 +113,7 @@ fn patiently(text: impl Into<String>) -> Statement {
 }
 
 /// Checks the version of the tables and gives what was chosen when they were made.
-pub(crate) async fn check(session: &Session) -> Result<Duration, ConnectError> {
+pub(crate) async fn check(session: &Session) -> Result<Chosen, ConnectError> {
     let version = about(session, VERSION).await?;
     if version.as_deref() != Some(SCHEMA_VERSION) {
         return Err(ConnectError::Refused(format!(
@@ -105,7 +124,8 @@ pub(crate) async fn check(session: &Session) -> Result<Duration, ConnectError> {
     let lease = about(session, LEASE_MS).await?;
     let lease = lease.and_then(|lease| lease.parse().ok()).filter(|lease| *lease > 0);
     let lease = lease.ok_or_else(|| ConnectError::Refused("the tables do not tell the lease".to_owned()))?;
-    Ok(Duration::from_millis(lease))
+    let content_bucket = about(session, CONTENT_BUCKET).await?.filter(|bucket| !bucket.is_empty());
+    Ok(Chosen { lease: Duration::from_millis(lease), content_bucket })
 }
 
 async fn about(session: &Session, name: &str) -> Result<Option<String>, ConnectError> {

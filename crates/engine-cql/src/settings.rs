@@ -63,6 +63,8 @@ pub struct ClusterSettings {
     pub replication: Vec<(String, u32)>,
     /// For how long a server may take it that a space still exists without looking. Dropping one takes that long.
     pub lease: Duration,
+    /// The address of the bucket that keeps the contents of blobs; without one they are rows of the keyspace.
+    pub content_bucket: Option<String>,
 }
 
 /// How long one request to the cluster may take. Longer than the cluster's own time-outs, so that it is mostly the

@@ -31,7 +31,11 @@ impl CqlHarness {
         let mut settings = CqlSettings::new(nodes.split(',').map(str::to_owned).collect());
         settings.keyspace = format!("{name}_{}", since.as_millis());
         let copies = u32::try_from(settings.nodes.len()).unwrap();
-        let cluster = ClusterSettings { replication: vec![("datacenter1".to_owned(), copies)], lease: LEASE };
+        let cluster = ClusterSettings {
+            replication: vec![("datacenter1".to_owned(), copies)],
+            lease: LEASE,
+            content_bucket: None,
+        };
         let runtime = Runtime::new().unwrap();
         // Twice, because that must do no harm.
         runtime.block_on(init(&settings, &cluster)).unwrap();

@@ -30,7 +30,11 @@ impl CqlHarness {
         settings.keyspace = format!("{name}_{}", since.as_millis());
         let copies = u32::try_from(settings.nodes.len()).unwrap();
         let lease = Duration::from_millis(60);
-        let cluster = ClusterSettings { replication: vec![("datacenter1".to_owned(), copies)], lease };
+        let cluster = ClusterSettings {
+            replication: vec![("datacenter1".to_owned(), copies)],
+            lease,
+            content_bucket: None,
+        };
         let runtime = Runtime::new().unwrap();
         runtime.block_on(init(&settings, &cluster)).unwrap();
         let clock = Arc::new(TestClock::new());

@@ -17,7 +17,7 @@ fn place(name: &str) -> (CqlSettings, ClusterSettings) {
     settings.keyspace = format!("{name}_{}", since.as_millis());
     let copies = u32::try_from(settings.nodes.len()).unwrap();
     let replication = vec![("datacenter1".to_owned(), copies)];
-    (settings, ClusterSettings { replication, lease: Duration::from_millis(50) })
+    (settings, ClusterSettings { replication, lease: Duration::from_millis(50), content_bucket: None })
 }
 
 async fn connect(settings: &CqlSettings) -> Arc<CqlEngine> {

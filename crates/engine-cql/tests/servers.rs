@@ -45,7 +45,11 @@ impl Cluster {
 
 fn chosen(settings: &CqlSettings) -> ClusterSettings {
     let copies = u32::try_from(settings.nodes.len()).unwrap();
-    ClusterSettings { replication: vec![("datacenter1".to_owned(), copies)], lease: LEASE }
+    ClusterSettings {
+        replication: vec![("datacenter1".to_owned(), copies)],
+        lease: LEASE,
+        content_bucket: None,
+    }
 }
 
 async fn put(engine: &CqlEngine, partition: &[u8], row: &[u8], body: &str) -> Result<DateTime, EngineError> {

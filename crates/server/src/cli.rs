@@ -221,6 +221,12 @@ fn cluster_command() -> Command {
                         .default_value("1000")
                         .value_parser(clap::value_parser!(u64).range(10..=60_000))
                         .help("How long servers may use a catalog entry without reading it again; deleting a table takes that long"),
+                )
+                .arg(
+                    Arg::new("content-bucket")
+                        .long("content-bucket")
+                        .value_name("URL")
+                        .help("Bucket for the contents of blobs, such as s3://bucket/path or file:///shared/folder; without it they are rows of the keyspace. Chosen once; credentials come from the environment"),
                 ),
         )
         .subcommand(
@@ -236,7 +242,8 @@ fn run_cluster(matches: &ArgMatches) -> anyhow::Result<()> {
         "init" => {
             let copies = inner.get_one::<String>("copies").expect("clap has a default");
             let lease_ms = *inner.get_one::<u64>("lease-ms").expect("clap has a default");
-            cluster::init(&values, copies, lease_ms)
+            let bucket = inner.get_one::<String>("content-bucket").map(String::as_str);
+            cluster::init(&values, copies, lease_ms, bucket)
         }
         "check" => cluster::check(&values),
         other => unreachable!("clap knows no subcommand {other}"),

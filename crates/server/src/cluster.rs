@@ -1,12 +1,16 @@
 //! `tavola cluster …`, and the settings of the cluster.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use tavola_bucket::{BucketContents, BucketUrl};
+use tavola_engine::ContentStore;
 use tavola_engine_cql::{
     ClientIdentity, ClusterSettings, CqlEngine, CqlMetrics, CqlSettings, Login, TlsSettings,
 };
+use tavola_model::Clock;
 use tavola_system::SystemClock;
 
 use crate::settings::Values;
@@ -54,6 +58,30 @@ fn tls(values: &Values) -> anyhow::Result<Option<TlsSettings>> {
     }
 }
 
+/// Where the contents of blobs are, as was chosen when the keyspace was made.
+pub async fn contents(engine: &CqlEngine, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<dyn ContentStore>> {
+    match engine.content_bucket() {
+        Some(url) => Ok(Arc::new(open_bucket(&BucketUrl::parse(url)?, clock).await?)),
+        None => Ok(engine.contents()),
+    }
+}
+
+/// Opens a bucket and lists it. Its credentials are those that its own tools take from the environment.
+async fn open_bucket(url: &BucketUrl, clock: &Arc<dyn Clock>) -> anyhow::Result<BucketContents> {
+    let bucket = url.open(bucket_options(std::env::vars_os()), clock.clone());
+    let bucket = bucket.with_context(|| format!("cannot open the bucket {}", url.as_str()))?;
+    bucket.check().await.with_context(|| format!("cannot list the bucket {}", url.as_str()))?;
+    Ok(bucket)
+}
+
+/// The variables that are about buckets, named as `object_store` names its options.
+fn bucket_options(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
+    let texts =
+        variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let is_of_bucket = |name: &str| ["AWS_", "AZURE_", "GOOGLE_"].iter().any(|start| name.starts_with(start));
+    texts.filter(|(name, _)| is_of_bucket(name)).map(|(name, value)| (name.to_lowercase(), value)).collect()
+}
+
 /// The counters of the engine, as they are shown.
 pub fn counters(metrics: &CqlMetrics) -> Vec<(&'static str, &'static str, u64)> {
     vec![
@@ -92,11 +120,19 @@ pub fn gauges(metrics: &CqlMetrics) -> Vec<(&'static str, &'static str, u64)> {
 }
 
 /// Makes the schema.
-pub fn init(values: &Values, copies: &str, lease_ms: u64) -> anyhow::Result<()> {
+pub fn init(values: &Values, copies: &str, lease_ms: u64, bucket: Option<&str>) -> anyhow::Result<()> {
     let settings = settings(values)?;
     let replication = parse_copies(copies)?;
-    let cluster = ClusterSettings { replication, lease: Duration::from_millis(lease_ms) };
-    run(tavola_engine_cql::init(&settings, &cluster))?;
+    let content_bucket = bucket.map(BucketUrl::parse).transpose()?;
+    let lease = Duration::from_millis(lease_ms);
+    run(async {
+        if let Some(url) = &content_bucket {
+            open_bucket(url, &system_clock()).await?;
+        }
+        let content_bucket = content_bucket.as_ref().map(|url| url.as_str().to_owned());
+        let cluster = ClusterSettings { replication, lease, content_bucket };
+        Ok(tavola_engine_cql::init(&settings, &cluster).await?)
+    })?;
     println!("keyspace {} is ready", settings.keyspace);
     Ok(())
 }
@@ -104,7 +140,11 @@ pub fn init(values: &Values, copies: &str, lease_ms: u64) -> anyhow::Result<()> 
 /// Connects as a server would.
 pub fn check(values: &Values) -> anyhow::Result<()> {
     let settings = settings(values)?;
-    let engine = run(CqlEngine::connect(&settings, Arc::new(SystemClock)))?;
+    let engine = run(async {
+        let engine = CqlEngine::connect(&settings, system_clock()).await?;
+        contents(&engine, &system_clock()).await?;
+        Ok(engine)
+    })?;
     for node in engine.nodes() {
         let settings: Vec<String> =
             node.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -124,12 +164,13 @@ pub fn check(values: &Values) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run<T, E>(work: impl Future<Output = Result<T, E>>) -> anyhow::Result<T>
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
+fn system_clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
+
+fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
-    Ok(runtime.block_on(work)?)
+    runtime.block_on(work)
 }
 
 /// Reads `CENTRE=COUNT,…`.
@@ -173,6 +214,16 @@ mod tests {
         for bad in [&["cql-cert", "cql-key"][..], &["cql-ca", "cql-cert"], &["cql-ca", "cql-key"]] {
             assert!(tls(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_bucket_is_told_the_variables_about_buckets_and_no_others() {
+        let variables =
+            [("AWS_REGION", "r"), ("REGION", "x"), ("TAVOLA_DATA", "x"), ("AZURE_CLIENT_ID", "c")];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = [named("aws_region", "r"), named("azure_client_id", "c")];
+        assert_eq!(bucket_options(variables.into_iter()), expected);
     }
 
     #[test]

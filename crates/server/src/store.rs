@@ -29,6 +29,8 @@ pub enum Store {
     Cluster {
         /// The engine.
         engine: Arc<CqlEngine>,
+        /// The contents of blobs: beside the rows, or in a bucket.
+        contents: Arc<dyn ContentStore>,
         /// Which cluster.
         name: String,
         /// The lock of the data folder, which then holds accounts only.
@@ -46,7 +48,9 @@ impl Store {
         let lock = Arc::new(lock(data_dir)?);
         let settings = cluster::settings(values)?;
         let name = format!("{} at {}", settings.keyspace, settings.nodes.join(","));
-        Ok(Self::Cluster { engine: CqlEngine::connect(&settings, clock.clone()).await?, name, lock })
+        let engine = CqlEngine::connect(&settings, clock.clone()).await?;
+        let contents = cluster::contents(&engine, clock).await?;
+        Ok(Self::Cluster { engine, contents, name, lock })
     }
 
     /// The contract.
@@ -61,7 +65,7 @@ impl Store {
     pub fn contents(&self) -> Arc<dyn ContentStore> {
         match self {
             Self::Local(engine) => engine.contents(),
-            Self::Cluster { engine, .. } => engine.contents(),
+            Self::Cluster { contents, .. } => contents.clone(),
         }
     }
 

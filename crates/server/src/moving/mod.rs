@@ -25,6 +25,7 @@ use anyhow::{Context, bail};
 use tavola_engine::{ContentStore, Engine, SpaceId};
 use tavola_engine_cql::CqlEngine;
 use tavola_engine_local::{LocalEngine, LocalSettings, OpenError};
+use tavola_model::Clock;
 use tavola_system::SystemClock;
 
 use crate::cluster;
@@ -92,11 +93,12 @@ fn with_store<T>(
     work: impl AsyncFnOnce(Arc<dyn Engine>, Arc<dyn ContentStore>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
-    let clock = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     runtime.block_on(async {
         if values.word("engine", &["local", "cql"])? == "cql" {
-            let engine = CqlEngine::connect(&cluster::settings(values)?, clock).await?;
-            let done = work(engine.clone(), engine.contents()).await;
+            let engine = CqlEngine::connect(&cluster::settings(values)?, clock.clone()).await?;
+            let contents = cluster::contents(&engine, &clock).await?;
+            let done = work(engine.clone(), contents).await;
             engine.close().await;
             return done;
         }
