@@ -349,10 +349,20 @@ fn service_settings(values: &Values, store: &Store) -> anyhow::Result<ServiceSet
         table_delete_delay: Duration::from_secs(values.number("table-delete-delay-seconds")?),
         queue_delete_delay: Duration::from_secs(values.number("queue-delete-delay-seconds")?),
         container_delete_delay: Duration::from_secs(values.number("container-delete-delay-seconds")?),
+        container_delete_retention: days(values.number("container-delete-retention-days")?)?,
         blob_versions: values.word("blob-versions", &["on", "off"])? == "on",
         pages_end_with_partitions: values.switch("azure-limits")?,
         ..ServiceSettings::default()
     })
+}
+
+/// Days of a retention, as many as the service takes.
+fn days(days: u64) -> anyhow::Result<Duration> {
+    const DAYS_MAX: u64 = 365;
+    if days > DAYS_MAX {
+        bail!("--container-delete-retention-days is at most {DAYS_MAX} (value={days})");
+    }
+    Ok(Duration::from_secs(days * 24 * 60 * 60))
 }
 
 fn frontend_settings(values: &Values) -> anyhow::Result<FrontendSettings> {

@@ -179,6 +179,12 @@ const GROUPS: &[Group] = &[
                 "0",
                 "How long the name of a deleted container answers ContainerBeingDeleted",
             ),
+            (
+                "container-delete-retention-days",
+                "DAYS",
+                "0",
+                "How many days a deleted container can be restored, up to 365; 0 drops it at once. The real service has this setting in its management plane",
+            ),
             ("blob-versions", "on|off", "off", "Keep a version of every blob that is overwritten or deleted"),
         ],
     ),

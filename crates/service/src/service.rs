@@ -40,6 +40,8 @@ pub struct ServiceSettings {
     pub queue_delete_delay: Duration,
     /// For how long after its deletion the name of a container answers `ContainerBeingDeleted`.
     pub container_delete_delay: Duration,
+    /// For how long a deleted container can be restored; zero drops it at once.
+    pub container_delete_retention: Duration,
     /// Keep a version of every blob that is overwritten or deleted.
     pub blob_versions: bool,
     /// End a page of entities where a partition ends.
@@ -56,6 +58,7 @@ impl Default for ServiceSettings {
             table_delete_delay: Duration::ZERO,
             queue_delete_delay: Duration::ZERO,
             container_delete_delay: Duration::ZERO,
+            container_delete_retention: Duration::ZERO,
             blob_versions: false,
             pages_end_with_partitions: false,
             copy_bytes_max: 64 * 1024 * 1024,
@@ -134,6 +137,7 @@ impl Service {
             catalog: self.catalog.clone(),
             properties: self.properties.clone(),
             delete_delay: settings.container_delete_delay,
+            delete_retention: settings.container_delete_retention,
             versions: settings.blob_versions,
             copy_bytes_max: settings.copy_bytes_max,
             running_copies: RunningCopies::default(),

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use tavola_engine::SpaceId;
 use tavola_model::{
     AccountName, BLOBS_PAGE_MAX, Changed, ContainerConditions, ContainerName, ContainerPage,
-    ContainerProperties, CreateContainer, DateTime, DeleteContainer, ErrorCode, GetContainer, LeaseContainer,
-    LeaseDone, ListContainers, SetContainerAcl, SetContainerMetadata,
+    ContainerProperties, CreateContainer, DateTime, DeleteContainer, DeletedContainer, ErrorCode,
+    GetContainer, LeaseContainer, LeaseDone, ListContainers, RestoreContainer, SetContainerAcl,
+    SetContainerMetadata,
 };
 
 use super::Blobs;
 use super::conditions::{check_container, check_version};
-use crate::catalog::{ContainerState, Created, Resource, ResourceKind, to_its_end};
+use super::list::days_between;
+use crate::catalog::{ContainerState, Created, Kept, Resource, ResourceKind, to_its_end};
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
 
@@ -62,10 +64,30 @@ impl Blobs {
             };
             let kind = ResourceKind::Container;
             let name = container.as_str();
+            if !blobs.delete_retention.is_zero() {
+                let (keep_for, delay) = (blobs.delete_retention, blobs.delete_delay);
+                return blobs.catalog.delete_kept(&account, name, keep_for, delay, check).await;
+            }
             match blobs.catalog.delete_if(&account, kind, name, blobs.delete_delay, check).await? {
                 Some(_) => Ok(()),
                 None => Err(ErrorCode::ContainerNotFound.into()),
             }
+        })
+        .await
+    }
+
+    /// Gives a deleted container its name back. The service restores it under no other name.
+    pub async fn restore_container(
+        &self,
+        account: &AccountName,
+        restore: RestoreContainer,
+    ) -> Result<(), Failure> {
+        let (catalog, account) = (self.catalog.clone(), account.clone());
+        to_its_end(async move {
+            let RestoreContainer { container, deleted_name, deleted_version } = restore;
+            let version = parse_version(&deleted_version).filter(|_| deleted_name == container.as_str());
+            let version = version.ok_or(ErrorCode::ContainerNotFound)?;
+            catalog.restore(&account, container.as_str(), version).await
         })
         .await
     }
@@ -167,10 +189,44 @@ impl Blobs {
             ControlFlow::Break(())
         };
         self.catalog.list(account, ResourceKind::Container, &from, &mut visit).await?;
-        match failure {
-            Some(failure) => Err(failure),
-            None => Ok(ContainerPage { asked, containers, next }),
+        if let Some(failure) = failure {
+            return Err(failure);
         }
+        if asked.with_deleted {
+            let deleted = self.deleted_containers(account, &from, &prefix, max).await?;
+            (containers, next) = merge(containers, deleted, next, max);
+        }
+        Ok(ContainerPage { asked, containers, next })
+    }
+
+    /// The deleted containers whose name has the prefix, of at least so many names if there are as many.
+    async fn deleted_containers(
+        &self,
+        account: &AccountName,
+        from: &str,
+        prefix: &str,
+        names_max: usize,
+    ) -> Result<Vec<(ContainerName, ContainerProperties)>, Failure> {
+        let now = self.clock.now();
+        let mut found: Vec<Kept> = Vec::new();
+        let mut names = 0;
+        let mut visit = |kept: Kept| {
+            names += usize::from(found.last().is_none_or(|last| last.resource.name != kept.resource.name));
+            if !kept.resource.name.starts_with(prefix) || names > names_max + 1 {
+                return ControlFlow::Break(());
+            }
+            found.push(kept);
+            ControlFlow::Continue(())
+        };
+        self.catalog.list_kept(account, from, &mut visit).await?;
+        let shown = found.into_iter().map(|kept| {
+            let name = ContainerName::parse(&kept.resource.name)
+                .map_err(|_| Failure::damaged(SpaceId::CATALOG, "the name of a container"))?;
+            let days_left = days_between(now, kept.until());
+            let deleted = DeletedContainer { version: version_text(kept.at), at: kept.at, days_left };
+            Ok((name, ContainerProperties { deleted: Some(deleted), ..show(&kept.resource, now)? }))
+        });
+        shown.collect()
     }
 
     async fn change_container<T: Send + 'static>(
@@ -194,6 +250,42 @@ impl Blobs {
         .await
     }
 }
+
+/// One page of containers that are there and that are deleted, by name. A marker tells a name only, so those of one name
+/// are never split: a page can have more than `max` if its last name was deleted more than once.
+fn merge(
+    containers: Vec<(ContainerName, ContainerProperties)>,
+    deleted: Vec<(ContainerName, ContainerProperties)>,
+    next: Option<ContainerName>,
+    max: usize,
+) -> (Vec<(ContainerName, ContainerProperties)>, Option<ContainerName>) {
+    let mut all: Vec<_> = deleted.into_iter().chain(containers).collect();
+    all.sort_by(|one, other| one.0.as_str().cmp(other.0.as_str()));
+    // What follows a container that did not fit is on the next page too.
+    if let Some(next) = &next {
+        all.retain(|(name, _)| name.as_str() < next.as_str());
+    }
+    let mut end = max.min(all.len());
+    while 0 < end && end < all.len() && all[end].0 == all[end - 1].0 {
+        end += 1;
+    }
+    let next = all.get(end).map(|(name, _)| name.clone()).or(next);
+    all.truncate(end);
+    (all, next)
+}
+
+/// The version of a deleted container: when it was deleted, as the service writes times in 16 digits.
+fn version_text(at: DateTime) -> String {
+    format!("{:016X}", at.ticks().saturating_sub(FILE_TIME_EPOCH_TICKS))
+}
+
+fn parse_version(text: &str) -> Option<DateTime> {
+    let ticks = u64::from_str_radix(text, 16).ok()?;
+    DateTime::from_ticks(ticks.checked_add(FILE_TIME_EPOCH_TICKS)?)
+}
+
+/// Ticks from the year 1 to the year 1601, from which the service counts in versions.
+const FILE_TIME_EPOCH_TICKS: u64 = 504_911_232_000_000_000;
 
 fn checked(
     found: &Resource,

@@ -60,7 +60,10 @@ impl Blobs {
                 self.delete_container(account, delete).await?;
                 Outcome::ContainerDeleted
             }
-            Command::RestoreContainer(_) => return Err(ErrorCode::NotImplemented.into()),
+            Command::RestoreContainer(restore) => {
+                self.restore_container(account, restore).await?;
+                Outcome::ContainerRestored
+            }
             Command::GetContainerProperties(get) => {
                 let (_, properties) = self.get_container(account, &get).await?;
                 Outcome::ContainerPropertiesFetched(Box::new(properties))

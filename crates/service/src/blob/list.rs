@@ -347,6 +347,6 @@ fn uncommitted(put: DateTime) -> BlobProperties {
     }
 }
 
-fn days_between(now: DateTime, until: DateTime) -> u32 {
+pub(super) fn days_between(now: DateTime, until: DateTime) -> u32 {
     u32::try_from(until.seconds_between(now) / (24 * 60 * 60)).unwrap_or(u32::MAX)
 }

@@ -58,6 +58,8 @@ pub(crate) struct Blobs {
     pub(crate) properties: Arc<PropertiesStore>,
     /// For how long after its deletion the name of a container is held back.
     pub(crate) delete_delay: Duration,
+    /// For how long a deleted container can be restored; zero if it cannot.
+    pub(crate) delete_retention: Duration,
     /// Keep a version of what a write replaces.
     pub(crate) versions: bool,
     /// Bytes that a copy makes within its request; what is larger is copied behind the answer.

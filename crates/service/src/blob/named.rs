@@ -11,22 +11,23 @@ use super::cell::Cell;
 use super::pieces::{Data, decode_pieces};
 use super::record::{Body, Record};
 use super::rows::{EARLIER, Earlier, PAGES, PIECES, RECORD_ROW, STAGED, decode_data};
-use crate::catalog::{Resource, ResourceKind};
+use crate::catalog::{KEPT_ROW, Resource, ResourceKind};
 
 /// Knows the contents that rows of containers name.
 #[derive(Debug, Default)]
 pub struct BlobContents {
-    /// The spaces of containers that are not deleted.
+    /// The spaces of containers that are not deleted, or that can be restored.
     containers: HashSet<SpaceId>,
 }
 
 impl NamedContents for BlobContents {
     fn learn(&mut self, row: &ScannedRow<'_>) {
-        if row.row.first() != Some(&ResourceKind::Container.row_letter()) {
+        let is_kept = row.row.first() == Some(&KEPT_ROW);
+        if !is_kept && row.row.first() != Some(&ResourceKind::Container.row_letter()) {
             return;
         }
         if let Ok(container) = Resource::decode(&row.body)
-            && container.deleted_until.is_none()
+            && (is_kept || container.deleted_until.is_none())
         {
             self.containers.insert(container.space);
         }

@@ -75,6 +75,7 @@ pub struct Walked {
 impl Blobs {
     /// Visits everything once.
     pub async fn walk(&self, pace: WalkPace) -> Result<Walked, Failure> {
+        self.catalog.drop_expired().await?;
         self.drop_of_missing_spaces().await?;
         let mut walked = Walked { tidied: self.tidy_containers(pace).await?, ..Walked::default() };
         let before = self.clock.now().ticks().saturating_sub(ticks(AGE_MIN));

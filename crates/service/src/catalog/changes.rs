@@ -270,7 +270,7 @@ impl Catalog {
 
     /// Drops a space that no row names, and says whether that is done. If not, the rows take up room until the next
     /// start, no more.
-    async fn drop_space(&self, kind: ResourceKind, space: SpaceId) -> bool {
+    pub(super) async fn drop_space(&self, kind: ResourceKind, space: SpaceId) -> bool {
         let dropped = self.engine.drop_space(space).await;
         if let Err(error) = &dropped {
             tracing::warn!(%space, %error, "space is left for the next start to drop");

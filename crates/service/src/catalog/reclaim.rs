@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use tavola_engine::{ScanRange, ScannedRow, SpaceId};
 
 use super::resource::Undecodable;
-use super::{Catalog, Resource, ResourceKind};
+use super::{Catalog, KEPT_ROW, Resource, ResourceKind};
 use crate::failure::Failure;
 use crate::properties::PROPERTIES_ROW;
 
@@ -24,6 +24,7 @@ impl Catalog {
     /// Drops every space that no resource names. A row that this version does not know may name one, so then nothing
     /// is dropped at all. On a shared store a young space may be that of a resource that is being made.
     pub async fn reclaim_spaces(&self) -> Result<(), Failure> {
+        self.drop_expired().await?;
         let named = match self.named_spaces().await? {
             Named::All(named) => named,
             Named::Unknown => {
@@ -50,13 +51,15 @@ impl Catalog {
             if letter == Some(PROPERTIES_ROW) {
                 return ControlFlow::Continue(());
             }
-            if !ResourceKind::ALL.iter().any(|kind| letter == Some(kind.row_letter())) {
+            let is_kept = letter == Some(KEPT_ROW);
+            if !is_kept && !ResourceKind::ALL.iter().any(|kind| letter == Some(kind.row_letter())) {
                 has_unknown = true;
                 return ControlFlow::Break(());
             }
             match Resource::decode(&row.body) {
                 Ok(resource) => {
-                    named.extend(resource.deleted_until.is_none().then_some(resource.space));
+                    let is_named = is_kept || resource.deleted_until.is_none();
+                    named.extend(is_named.then_some(resource.space));
                     ControlFlow::Continue(())
                 }
                 Err(Undecodable::Newer) => {

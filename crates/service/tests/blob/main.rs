@@ -7,6 +7,7 @@ mod copies;
 mod faults;
 mod listing;
 mod pages;
+mod restored;
 mod states;
 mod troubled;
 mod walker;
