@@ -1,4 +1,4 @@
-//! The lines of small blobs beside table entities and the store alone, and of listings by the size of the container.
+//! The lines of small blobs beside table entities, the store alone and bare hyper.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::AnyError;
 use crate::blob_lines::{AZURITE, TAVOLA};
 use crate::blob_requests::{BLOCK_BLOB, Container};
 use crate::blobs::BlobStage;
-use crate::compare::{Contestant, Range, Series, take_turns};
+use crate::compare::{Contestant, take_turns};
 use crate::engine::{EngineFloor, Summed};
 use crate::floor::Floor;
 use crate::load::{Load, run};
@@ -22,15 +22,11 @@ const STORE: &str = "store";
 const STORE_MD5: &str = "store and MD5";
 const FLOOR: &str = "bare hyper";
 const CONNECTIONS: usize = 64;
-const LIST_CONNECTIONS: usize = 4;
 const KIB: usize = 1024;
 /// Rows of the table and blobs of the container that are read.
 const READ_ROWS: u64 = 10_000;
 /// As many as the emulator takes in a few seconds.
 const AZURITE_READ_BLOBS: u64 = 1_000;
-const PAGE_BLOBS: u64 = 5_000;
-const SMALL_LIST_BLOBS: u64 = 10_000;
-const LISTED_BYTES: usize = 16;
 const FILL_TIME_MAX: Duration = Duration::from_secs(1200);
 
 impl BlobStage {
@@ -160,7 +156,7 @@ impl BlobStage {
         Ok(Contestant { name: FLOOR, process_id, round })
     }
 
-    fn fill_container(&self, container: &Container, count: u64, bytes: usize) -> Result<f64, AnyError> {
+    pub fn fill_container(&self, container: &Container, count: u64, bytes: usize) -> Result<f64, AnyError> {
         let load = Load::closed(CONNECTIONS, FILL_TIME_MAX);
         let source = container.puts(Arc::default(), count, &self.payload[..bytes]);
         let measured = run(&self.cores, &container.target, load, &source)?;
@@ -168,86 +164,5 @@ impl BlobStage {
             return Err("a container could not be filled in time".into());
         }
         Ok(measured.rate())
-    }
-
-    /// Pages of 5,000 in a small and a large container, anywhere in each.
-    pub fn run_listing(&mut self, only: &str) -> Result<(), AnyError> {
-        const LINE: &str = "blob list page of 5,000";
-        if !LINE.contains(only) {
-            return Ok(());
-        }
-        let large = self.plan.listed_blobs;
-        let mut sides = Vec::new();
-        for count in [SMALL_LIST_BLOBS, large] {
-            let container = self.container(self.tavola.blob_target(), &format!("list{count}"))?;
-            let rate = self.fill_container(&container, count, LISTED_BYTES)?;
-            self.report.note(format!("putting {count} blobs of {LISTED_BYTES} bytes: {rate:.0}/s"));
-            sides.push((TAVOLA, container, count));
-        }
-        if let Some(azurite) = &self.azurite {
-            let container = self.container(azurite.target(), "list")?;
-            self.fill_container(&container, PAGE_BLOBS, LISTED_BYTES)?;
-            sides.push((AZURITE, container, PAGE_BLOBS));
-        }
-        let stage = &*self;
-        let load = Load::closed(LIST_CONNECTIONS, stage.plan.period.max(Duration::from_secs(1)));
-        let mut contestants = Vec::new();
-        for (name, container, count) in &sides {
-            let source = stage.full_pages(container, *count)?;
-            // Both containers are on the one server, which goes on.
-            let process_id = (*name == AZURITE).then_some(container.target.process_id);
-            let round = Box::new(move || run(&stage.cores, &container.target, load, &source));
-            contestants.push(Contestant { name, process_id, round });
-        }
-        let mut series = take_turns(stage.plan.rounds, contestants)?;
-        let azurite = (series.len() > 2).then(|| series.remove(2));
-        let [small, many] = series.as_slice() else { return Err("two sizes are listed".into()) };
-        let range = Range::of_ratios(&many.rates(), &small.rates());
-        // The server is busy with one page or another all the time.
-        let millis = |series: &Series| -> Vec<f64> { series.rates().iter().map(|rate| 1e3 / rate).collect() };
-        let pages = [millis(small), millis(many)];
-        for (millis, count) in pages.iter().zip([SMALL_LIST_BLOBS, large]) {
-            if let Some(Range { median, .. }) = Range::of(millis) {
-                let entry = median * 1e3 / PAGE_BLOBS as f64;
-                self.report.note(format!("{LINE} of {count}: {median:.1} ms a page, {entry:.2} µs an entry"));
-            }
-        }
-        let over_azurite = azurite.as_ref().and_then(|one| Range::of_ratios(&small.rates(), &one.rates()));
-        for (one, count) in series.into_iter().zip([SMALL_LIST_BLOBS, large]) {
-            self.report.add_series(&format!("{LINE} of {count}"), &[one])?;
-        }
-        let measure = format!("rate at {large} ÷ rate at {SMALL_LIST_BLOBS}");
-        self.report.check(LINE, &measure, range, Bound::AtLeast(0.8));
-        self.report.check(LINE, "ms of the server for a page", Range::of(&pages[0]), Bound::AtMost(60.0));
-        if let Some(azurite) = azurite {
-            self.report.add_series(&format!("{LINE} of {PAGE_BLOBS}"), &[azurite])?;
-            self.report.check(LINE, "× Azurite", over_azurite, Bound::AtLeast(12.0));
-        }
-        Ok(())
-    }
-
-    /// The requests of all full pages of a container, found by going through it once.
-    fn full_pages(&self, container: &Container, count: u64) -> Result<Source, AnyError> {
-        let (mut pages, mut marker) = (Vec::new(), String::new());
-        let mut found = 0;
-        loop {
-            let request = container.page(&marker, PAGE_BLOBS);
-            let (answer, _) = send(&self.cores, &container.endpoint, &request)?;
-            let text = String::from_utf8_lossy(&answer);
-            let blobs = text.matches("<Blob>").count() as u64;
-            found += blobs;
-            if blobs == PAGE_BLOBS {
-                pages.push(request);
-            }
-            let next = text.split_once("<NextMarker>").and_then(|(_, rest)| rest.split_once("</NextMarker>"));
-            match next {
-                Some((next, _)) if !next.is_empty() => marker = next.to_owned(),
-                _ => break,
-            }
-        }
-        if found != count {
-            return Err(format!("a container of {count} blobs lists {found}").into());
-        }
-        Ok(Source::Any(Arc::new(pages)))
     }
 }

@@ -32,8 +32,10 @@ mod report;
 mod suite;
 mod suite_lines;
 
+mod blob_fill;
 mod blob_limits;
 mod blob_lines;
+mod blob_listing;
 mod blob_requests;
 mod blob_small;
 mod blobs;
