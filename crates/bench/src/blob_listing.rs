@@ -58,6 +58,7 @@ impl BlobStage {
         let azurite = (series.len() > 2).then(|| series.remove(2));
         let [small, many] = series.as_slice() else { return Err("two sizes are listed".into()) };
         let range = Range::of_ratios(&many.rates(), &small.rates());
+        let of_cpu = Range::of_ratios(&small.cpu_micros(), &many.cpu_micros());
         // The server is busy with one page or another all the time.
         let millis = |series: &Series| -> Vec<f64> { series.rates().iter().map(|rate| 1e3 / rate).collect() };
         let pages = [millis(small), millis(many)];
@@ -73,6 +74,7 @@ impl BlobStage {
         }
         let measure = format!("rate at {large} ÷ rate at {SMALL_LIST_BLOBS}");
         self.report.check(LINE, &measure, range, Bound::AtLeast(0.8));
+        self.report.check(LINE, &format!("{measure}, per CPU second"), of_cpu, Bound::None);
         self.report.check(LINE, "ms of the server for a page", Range::of(&pages[0]), Bound::AtMost(60.0));
         if let Some(azurite) = azurite {
             self.report.add_series(&format!("{LINE} of {PAGE_BLOBS}"), &[azurite])?;

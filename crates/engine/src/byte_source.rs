@@ -71,3 +71,20 @@ impl ByteSource for BytesSource {
         if self.pieces.len() == 1 { self.pieces.pop_front() } else { None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_piece_in_memory_is_at_hand_and_more_than_one_is_not() {
+        let take = |lengths: &[usize]| {
+            let mut source = BytesSource::new(lengths.iter().map(|length| Bytes::from(vec![7; *length])));
+            (source.at_hand().map(|bytes| bytes.len()), source.pieces.len())
+        };
+        assert_eq!(take(&[]), (None, 0));
+        assert_eq!(take(&[5]), (Some(5), 0));
+        assert_eq!(take(&[5, 6]), (None, 2));
+        assert_eq!(take(&[PIECE_BYTES_MAX + 1]), (None, 2));
+    }
+}
