@@ -72,7 +72,7 @@ type Reader<O> = Arc<dyn Fn(&FetchedEntity<'_>) -> Result<Option<O>> + Send + Sy
 /// ```
 pub struct Query<R, O = Stored<R>> {
     table: TableClient,
-    place: In,
+    scope: In,
     filter: Option<Filter<R>>,
     select: Vec<String>,
     take: Option<usize>,
@@ -85,7 +85,7 @@ impl<R, O> Clone for Query<R, O> {
     fn clone(&self) -> Self {
         Self {
             table: self.table.clone(),
-            place: self.place.clone(),
+            scope: self.scope.clone(),
             filter: self.filter.clone(),
             select: self.select.clone(),
             take: self.take,
@@ -117,10 +117,10 @@ impl TableClient {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn query<R: Readable>(&self, place: In) -> Query<R> {
+    pub fn query<R: Readable>(&self, scope: In) -> Query<R> {
         Query {
             table: self.clone(),
-            place,
+            scope,
             filter: None,
             select: Vec::new(),
             take: None,
@@ -189,7 +189,7 @@ impl<E: Entity> Query<E> {
             select: names.into_iter().map(str::to_owned).collect(),
             reader: Arc::new(move |fetched| Ok(Some(columns.read(&Source::fetched(fetched))?))),
             table: self.table,
-            place: self.place,
+            scope: self.scope,
             filter: self.filter,
             take: self.take,
             page_size: self.page_size,
@@ -280,8 +280,8 @@ impl<R, O: Send + 'static> Query<R, O> {
         self
     }
 
-    pub(crate) fn with_place(mut self, place: In) -> Self {
-        self.place = place;
+    pub(crate) fn with_scope(mut self, scope: In) -> Self {
+        self.scope = scope;
         self
     }
 
@@ -296,7 +296,7 @@ impl<R, O: Send + 'static> Query<R, O> {
     /// # }
     /// ```
     pub fn cost(&self) -> Cost {
-        self.place.cost()
+        self.scope.cost()
     }
 
     /// The `$filter` that is sent; empty for none.
@@ -310,7 +310,7 @@ impl<R, O: Send + 'static> Query<R, O> {
     /// # }
     /// ```
     pub fn filter_text(&self) -> String {
-        self.place.with_filter(self.filter.as_ref()).map(|filter| filter.to_string()).unwrap_or_default()
+        self.scope.with_filter(self.filter.as_ref()).map(|filter| filter.to_string()).unwrap_or_default()
     }
 
     fn fingerprint(&self, filter: &str) -> u64 {

@@ -1,4 +1,4 @@
-//! Reading much at once: many keys, or a whole place in several ranges.
+//! Reading much at once: many keys, or a whole scope in several ranges.
 //!
 //! A parallel scan knows nothing of the keys. It begins with the whole scope, and learns from the keys that it reads.
 //! While the end of the keys is unknown, idle readers begin far ahead, each four times as far as the one before; then
@@ -49,7 +49,7 @@ impl TableClient {
         Ok(found)
     }
 
-    /// Reads a place in several ranges at once, which split where the most is left. Entities come in the order of their
+    /// Reads a scope in several ranges at once, which split where the most is left. Entities come in the order of their
     /// keys within a range only.
     ///
     /// ```no_run
@@ -65,10 +65,10 @@ impl TableClient {
     /// ```
     pub fn scan_parallel<R: Readable>(
         &self,
-        place: In,
+        scope: In,
         ranges: usize,
     ) -> impl Stream<Item = Result<Stored<R>>> + Send + use<R> {
-        scan(self.query(place.clone()), place, ranges, None)
+        scan(self.query(scope.clone()), scope, ranges, None)
     }
 
     /// The same, and tells after every page how many entities came and how many requests were made.
@@ -86,32 +86,32 @@ impl TableClient {
     /// ```
     pub fn scan_parallel_with_progress<R: Readable>(
         &self,
-        place: In,
+        scope: In,
         ranges: usize,
         progress: ProgressCallback,
     ) -> impl Stream<Item = Result<Stored<R>>> + Send + use<R> {
-        scan(self.query(place.clone()), place, ranges, Some(progress))
+        scan(self.query(scope.clone()), scope, ranges, Some(progress))
     }
 
     /// The same of bags of properties, those that are pending included.
     pub(crate) fn scan_raw(
         &self,
-        place: In,
+        scope: In,
         ranges: usize,
     ) -> impl Stream<Item = Result<Stored<DynamicEntity>>> + Send + use<> {
-        scan(self.query(place.clone()).with_pending(), place, ranges, None)
+        scan(self.query(scope.clone()).with_pending(), scope, ranges, None)
     }
 }
 
 fn scan<R: Readable>(
     query: Query<R>,
-    place: In,
+    scope: In,
     ranges: usize,
     progress: Option<ProgressCallback>,
 ) -> impl Stream<Item = Result<Stored<R>>> + Send + use<R> {
     let scan = Scan {
         query,
-        place,
+        scope,
         ranges: ranges.max(1),
         reading: FuturesUnordered::new(),
         held: Vec::new(),
@@ -125,16 +125,19 @@ fn scan<R: Readable>(
     stream::unfold(scan, |mut scan| async move { scan.next().await.map(|item| (item, scan)) })
 }
 
-/// A part of the place, along the key by which it is split: partitions, or rows of the one partition.
+/// A part of the scope, along the key by which it is split: partitions, or rows of the one partition.
 ///
-/// What is asked of the service never changes once it is read, because a token belongs to its query; where the upper
-/// half was given away, what lies there is left out here.
+/// A token belongs to its query. So where the upper half of a range was given away while a page of it was on its way,
+/// what the page has of it is left out, and the range is asked for anew from there: first what is left of the partition
+/// that the page ended in, then the partitions behind it. Going on by the token would read a page too many.
 #[derive(Clone, Debug)]
 struct Range {
     from: Bound<String>,
     to: Bound<String>,
-    /// Where this range ends now.
+    /// Where this range ends, if that is not yet part of what is asked.
     stop: Option<String>,
+    /// What is read before the range itself: a partition, behind this row.
+    rest: Option<(String, String)>,
     next: Option<Continuation>,
     /// The first and the last key that were read, once there are any.
     read: Option<(String, String)>,
@@ -144,7 +147,7 @@ struct Range {
 
 impl Range {
     fn new(from: Bound<String>, to: Bound<String>) -> Self {
-        Self { from, to, stop: None, next: None, read: None, pages: 0 }
+        Self { from, to, stop: None, rest: None, next: None, read: None, pages: 0 }
     }
 
     /// The key before which it ends, about; `None` if it is open.
@@ -175,7 +178,7 @@ type Reading<R> = futures_core::future::BoxFuture<'static, (usize, Result<Page<S
 
 struct Scan<R> {
     query: Query<R>,
-    place: In,
+    scope: In,
     ranges: usize,
     reading: FuturesUnordered<Reading<R>>,
     /// The ranges; one that is done is `None`.
@@ -192,9 +195,9 @@ impl<R: Readable> Scan<R> {
     async fn next(&mut self) -> Option<Result<Stored<R>>> {
         if !self.begun {
             self.begun = true;
-            let (from, to) = match self.place.only_partition() {
-                Some(_) => self.place.row_bounds(),
-                None => self.place.partition_bounds(),
+            let (from, to) = match self.scope.only_partition() {
+                Some(_) => self.scope.row_bounds(),
+                None => self.scope.partition_bounds(),
             };
             let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
             self.begin(Range::new(from, to));
@@ -219,10 +222,11 @@ impl<R: Readable> Scan<R> {
 
     fn took(&mut self, index: usize, page: Page<Stored<R>>) {
         let Some(mut range) = self.held[index].take() else { return };
-        let by_row = self.place.only_partition().is_some();
+        let by_row = self.scope.only_partition().is_some();
         let mut is_over = page.next.is_none();
         let stop = range.stop.as_deref().map(KeyBytes::from_text);
         let (mut first, mut last) = (None, None);
+        let reached = page.items.last().map(|item| item.stored_key().clone());
         for item in page.items {
             let key = item.stored_key();
             let key = if by_row { &key.row } else { &key.partition };
@@ -248,8 +252,22 @@ impl<R: Readable> Scan<R> {
             range.read = Some((first, last));
             range.pages += 1;
         }
-        if !is_over {
+        if range.rest.is_some() && is_over {
+            is_over = false;
+            (range.rest, range.next) = (None, None);
+        } else if let (Some(reached), Some(stop), false) = (reached, range.stop.clone(), is_over) {
+            range.to = Bound::Excluded(stop);
+            (range.stop, range.next) = (None, None);
+            if by_row {
+                range.from = Bound::Excluded(reached.row);
+            } else {
+                range.from = Bound::Excluded(reached.partition.clone());
+                range.rest = Some((reached.partition, reached.row));
+            }
+        } else {
             range.next = page.next;
+        }
+        if !is_over {
             self.read(index, range);
         }
         while self.reading.len() < self.ranges && self.split() {}
@@ -309,11 +327,14 @@ impl<R: Readable> Scan<R> {
 
     fn read(&mut self, index: usize, range: Range) {
         let bounds = (range.from.as_ref().map(String::as_str), range.to.as_ref().map(String::as_str));
-        let place = match self.place.only_partition() {
-            Some(partition) => In::partition(partition).rows(bounds),
-            None => In::partitions(bounds).rows(self.place.row_bounds()),
+        let scope = match (&range.rest, self.scope.only_partition()) {
+            (Some((partition, row)), _) => {
+                In::partition(partition).rows((Bound::Excluded(row.as_str()), self.scope.row_bounds().1))
+            }
+            (None, Some(partition)) => In::partition(partition).rows(bounds),
+            (None, None) => In::partitions(bounds).rows(self.scope.row_bounds()),
         };
-        let query = self.query.clone().with_place(place);
+        let query = self.query.clone().with_scope(scope);
         let next = range.next.clone();
         self.held[index] = Some(range);
         self.reading.push(Box::pin(async move { (index, query.page(next.as_ref()).await) }));
