@@ -209,7 +209,9 @@ pub(super) async fn read_list(table: &TableClient, key: EntityKey, partition: &s
             let members = members_of(&head, partition)?;
             return Ok(List { key, etag: Some(head.etag), members });
         };
-        let parts = stream::iter(&directory.parts).map(|part| read_part(table, &key, part));
+        let list = &key;
+        let parts =
+            stream::iter(directory.parts).map(|part| async move { read_part(table, list, &part).await });
         match parts.buffered(READS_MAX).try_collect::<Vec<_>>().await {
             Ok(parts) => {
                 let members = parts.iter().map(|part| members_of(part, partition));
