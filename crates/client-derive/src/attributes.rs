@@ -214,7 +214,7 @@ fn read_field<'a>(field: &'a syn3::Field, ident: &'a Ident, case: Case) -> Resul
 
 fn check_names(fields: &[Field<'_>], has_entity_type: bool, stamped: bool) -> Result<()> {
     let stored: Vec<&Field<'_>> = fields.iter().filter(|field| !field.skip).collect();
-    for (place, field) in stored.iter().enumerate() {
+    for (index, field) in stored.iter().enumerate() {
         let wire = field.wire.as_str();
         let wrong = |message: String| Err(Error::new(field.ident.span(), message));
         if SERVICE_NAMES.contains(&wire) {
@@ -229,7 +229,7 @@ fn check_names(fields: &[Field<'_>], has_entity_type: bool, stamped: bool) -> Re
         if tavola_model::validate_property_name(wire).is_err() {
             return wrong(format!("no property can have the name `{wire}`"));
         }
-        if stored[..place].iter().any(|other| other.wire == wire) {
+        if stored[..index].iter().any(|other| other.wire == wire) {
             return wrong(format!("two fields have the name `{wire}` on the wire"));
         }
     }

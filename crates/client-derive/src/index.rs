@@ -15,8 +15,8 @@ pub fn expand(entity: &EntityStruct<'_>, keys: &Keys<'_>) -> Result<Tokens> {
     let name = &entity.input.ident;
     let mut definitions = Vec::new();
     let mut lookups = Vec::new();
-    for (place, index) in entity.indexes.iter().enumerate() {
-        if entity.indexes[..place].iter().any(|other| other.name == index.name) {
+    for (position, index) in entity.indexes.iter().enumerate() {
+        if entity.indexes[..position].iter().any(|other| other.name == index.name) {
             return Err(Error::new(index.name.span(), "two indexes have this name"));
         }
         let index_keys = Keys {
@@ -29,7 +29,7 @@ pub fn expand(entity: &EntityStruct<'_>, keys: &Keys<'_>) -> Result<Tokens> {
         let used: Vec<&Field<'_>> = entity.fields.iter().filter(|field| index_keys.has(field)).collect();
         check_place(entity, keys, index, &index_keys)?;
         definitions.push(definition(entity, index, &index_keys, &used));
-        lookups.push(lookup(entity, index, place, &index_keys, &used));
+        lookups.push(lookup(entity, index, position, &index_keys, &used));
     }
     Ok(quote! {
         impl ::tavola_client::index::Indexed for #name {
@@ -41,7 +41,7 @@ pub fn expand(entity: &EntityStruct<'_>, keys: &Keys<'_>) -> Result<Tokens> {
     })
 }
 
-/// Two entities never share a place in an index: it is unique, or it holds every part of the entity's own key.
+/// Two entities never share a key in an index: it is unique, or it holds every part of the entity's own key.
 fn check_place(
     entity: &EntityStruct<'_>,
     keys: &Keys<'_>,
@@ -51,7 +51,7 @@ fn check_place(
     let lost = entity.fields.iter().find(|field| keys.has(field) && !index_keys.has(field));
     if let (false, Some(lost)) = (index.unique, lost) {
         let message = format!(
-            "two entities could share a place in `{}`: make it `unique`, or add `{}` to its templates",
+            "two entities could share a key in `{}`: make it `unique`, or add `{}` to its templates",
             index.name, lost.ident
         );
         return Err(Error::new(index.row.span(), message));
@@ -73,10 +73,10 @@ fn definition(
 ) -> Tokens {
     let name = &entity.input.ident;
     let (index_name, unique) = (index.name.to_string(), index.unique);
-    let place = match (&index.table, &index.partition) {
-        (Some(table), _) => quote!(::tavola_client::index::Place::Table(#table)),
-        (None, Some(_)) => quote!(::tavola_client::index::Place::Partition),
-        (None, None) => quote!(::tavola_client::index::Place::SamePartition),
+    let location = match (&index.table, &index.partition) {
+        (Some(table), _) => quote!(::tavola_client::index::Location::Table(#table)),
+        (None, Some(_)) => quote!(::tavola_client::index::Location::Partition),
+        (None, None) => quote!(::tavola_client::index::Location::SamePartition),
     };
     let sparse = used.iter().filter(|field| strip_option(field.ty).is_some()).map(|field| field.ident);
     let of_entity = |field: &Field<'_>| {
@@ -87,7 +87,7 @@ fn definition(
     quote! {
         ::tavola_client::index::Definition {
             name: #index_name,
-            place: #place,
+            location: #location,
             unique: #unique,
             key: |entity: &#name| {
                 #(if entity.#sparse.is_none() { return ::core::result::Result::Ok(::core::option::Option::None); })*
@@ -102,7 +102,7 @@ fn definition(
 fn lookup(
     entity: &EntityStruct<'_>,
     index: &Index,
-    place: usize,
+    position: usize,
     index_keys: &Keys<'_>,
     used: &[&Field<'_>],
 ) -> Tokens {
@@ -113,7 +113,7 @@ fn lookup(
     });
     let owned = used.iter().map(|field| own_parameter(field));
     let (partition, row) = (index_keys.partition.build(of_parameter), index_keys.row.build(of_parameter));
-    let doc = format!("The place of an entity in the index `{function}`.");
+    let doc = format!("The location of an entity in the index `{function}`.");
     quote! {
         #[doc = #doc]
         #visibility fn #function(#(#parameters),*) -> ::core::result::Result<
@@ -122,7 +122,7 @@ fn lookup(
         > {
             #(#owned)*
             let key = ::tavola_client::EntityKey { partition: #partition, row: #row };
-            ::core::result::Result::Ok(::tavola_client::index::Lookup::new(#place, key))
+            ::core::result::Result::Ok(::tavola_client::index::Lookup::new(#position, key))
         }
     }
 }

@@ -95,7 +95,7 @@ fn an_index_in_which_entities_could_collide_is_refused() {
     };
     check(r#"by_c, partition = "{c}", row = "{a}_{b}""#, None);
     check(r#"by_c, unique, row = "c_{c}""#, None);
-    check(r#"by_c, partition = "{c}", row = "{b}""#, Some("two entities could share a place in `by_c`"));
+    check(r#"by_c, partition = "{c}", row = "{b}""#, Some("two entities could share a key in `by_c`"));
     check(r#"by_c, row = "{b}""#, Some("keys of the entity itself"));
     check(r#"row = "{b}""#, Some("an index needs a name"));
     check("by_c", Some("an index needs a template"));

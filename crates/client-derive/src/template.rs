@@ -83,10 +83,10 @@ impl<'a> Template<'a> {
 
     /// An expression that builds the key from references that `value` gives.
     pub fn build(&self, value: impl Fn(&Field<'_>) -> Tokens) -> Tokens {
-        let statements = self.pieces.iter().enumerate().map(|(place, piece)| match piece {
+        let statements = self.pieces.iter().enumerate().map(|(index, piece)| match piece {
             Piece::Text(text) => quote!(key.push_str(#text);),
             Piece::Part(field, form) => {
-                let separator = match self.pieces.get(place + 1) {
+                let separator = match self.pieces.get(index + 1) {
                     Some(Piece::Text(text)) => quote!(::core::option::Option::Some(#text)),
                     _ => quote!(::core::option::Option::None),
                 };

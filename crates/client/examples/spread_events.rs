@@ -21,8 +21,8 @@ pub async fn run(account: Account) -> Result<()> {
     for number in 0..50 {
         events.insert(&Event { hour: "2026111518".into(), number, text: format!("event {number}") }).await?;
     }
-    let place = In::partition("2026111518").rows("0000000010".."0000000015");
-    let found = events.query::<Event>(place).collect().await?;
+    let scope = In::partition("2026111518").rows("0000000010".."0000000015");
+    let found = events.query::<Event>(scope).collect().await?;
     assert_eq!(found.iter().map(|event| event.number).collect::<Vec<_>>(), [10, 11, 12, 13, 14]);
     Ok(())
 }

@@ -207,7 +207,7 @@ impl TableClient {
         run.finish().await
     }
 
-    /// Removes every entity of a place, whatever its version: reads keys only, then transactions of 100 deletes in
+    /// Removes every entity of a scope, whatever its version: reads keys only, then transactions of 100 deletes in
     /// parallel. Can be called again after a crash. To empty a whole table, dropping it is one request.
     ///
     /// ```no_run
@@ -218,8 +218,8 @@ impl TableClient {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn bulk_delete(&self, place: In, options: Option<BulkOptions>) -> Result<BulkReport> {
-        self.bulk_delete_found(self.query::<DynamicEntity>(place), options).await
+    pub async fn bulk_delete(&self, scope: In, options: Option<BulkOptions>) -> Result<BulkReport> {
+        self.bulk_delete_found(self.query::<DynamicEntity>(scope), options).await
     }
 
     /// Removes every entity that a query finds.

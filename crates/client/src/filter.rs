@@ -495,14 +495,14 @@ impl<E: 'static, T: serde::de::DeserializeOwned + Send + 'static> Columns<E> for
 }
 
 macro_rules! tuples {
-    ($($($column:ident . $place:tt),+;)*) => {$(
+    ($($($column:ident . $index:tt),+;)*) => {$(
         impl<E: 'static, $($column: Columns<E>),+> Columns<E> for ($($column,)+) {
             type Out = ($($column::Out,)+);
             fn push_names(&self, names: &mut Vec<&'static str>) {
-                $(self.$place.push_names(names);)+
+                $(self.$index.push_names(names);)+
             }
             fn read(&self, source: &Source<'_>) -> Result<Self::Out, MapError> {
-                Ok(($(self.$place.read(source)?,)+))
+                Ok(($(self.$index.read(source)?,)+))
             }
         }
     )*};

@@ -386,11 +386,11 @@ impl Template {
     /// Shows every part with its text; `None` if the key has another shape.
     fn walk<'k>(&self, key: &'k str, mut visit: impl FnMut(&'static str, &'k str, Form)) -> Option<()> {
         let mut rest = key;
-        for (place, piece) in self.pieces.iter().enumerate() {
+        for (index, piece) in self.pieces.iter().enumerate() {
             match piece {
                 Piece::Text(text) => rest = rest.strip_prefix(text)?,
                 Piece::Part { name, form, width } => {
-                    let end = match (width, self.pieces.get(place + 1)) {
+                    let end = match (width, self.pieces.get(index + 1)) {
                         (Some(width), _) => *width,
                         (None, Some(Piece::Text(separator))) => rest.find(separator)?,
                         (None, _) => rest.len(),

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_tells_its_cost_before_it_is_asked() {
+    fn a_scope_tells_its_cost_before_it_is_asked() {
         assert_eq!(In::entity("p", "r").cost(), Cost::PointQuery);
         assert_eq!(In::partition("p").rows("a".."b").cost(), Cost::RangeQuery);
         assert_eq!(In::partition("p").rows_with_prefix("").cost(), Cost::PartitionScan);
@@ -277,9 +277,9 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_plain_data() {
-        let place = In::partition("p").rows("a"..);
-        let text = serde_json::to_string(&place).unwrap();
-        assert_eq!(serde_json::from_str::<In>(&text).unwrap(), place);
+    fn a_scope_is_plain_data() {
+        let scope = In::partition("p").rows("a"..);
+        let text = serde_json::to_string(&scope).unwrap();
+        assert_eq!(serde_json::from_str::<In>(&text).unwrap(), scope);
     }
 }

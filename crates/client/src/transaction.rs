@@ -301,14 +301,15 @@ impl Transaction {
                     return Ok(committed);
                 }
                 Err(Error::Transaction { index, cause }) => {
-                    let place = left.get(index).map(|(place, operation)| (*place, operation.if_there));
-                    match (place, &*cause) {
-                        (Some((place, true)), Error::NotFound) => {
+                    let refused =
+                        left.get(index).map(|(position, operation)| (*position, operation.if_there));
+                    match (refused, &*cause) {
+                        (Some((position, true)), Error::NotFound) => {
                             left.remove(index);
-                            committed.absent.push(place);
+                            committed.absent.push(position);
                         }
-                        (place, _) => {
-                            let index = place.map_or(index, |(place, _)| place);
+                        (refused, _) => {
+                            let index = refused.map_or(index, |(position, _)| position);
                             return Err(Error::Transaction { index, cause });
                         }
                     }

@@ -274,7 +274,7 @@ impl<E: Entity> EncryptedTable<E> {
         }
     }
 
-    /// Entities of a place, opened as they come.
+    /// Entities of a scope, opened as they come.
     ///
     /// ```no_run
     /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};
@@ -288,10 +288,10 @@ impl<E: Entity> EncryptedTable<E> {
     /// ```
     pub fn query(
         &self,
-        place: In,
+        scope: In,
         filter: Option<Filter<E>>,
     ) -> impl Stream<Item = Result<Opened<E>>> + Send + '_ {
-        let mut query = self.table.query::<DynamicEntity>(place);
+        let mut query = self.table.query::<DynamicEntity>(scope);
         if let Some(filter) = filter {
             query = query.filter_by(filter.cast());
         }
@@ -372,7 +372,7 @@ impl<E: Entity> EncryptedTable<E> {
         self.table.delete(&opened.stored, None).await
     }
 
-    /// Wraps the content keys of a place under the current key, where they are under an old one: one request a page and
+    /// Wraps the content keys of a scope under the current key, where they are under an old one: one request a page and
     /// one an entity. Sealed values are not touched. It can be stopped and run again at any time; when it finds nothing
     /// more to do, the old key can go.
     ///
@@ -386,9 +386,9 @@ impl<E: Entity> EncryptedTable<E> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn rewrap(&self, place: In) -> Result<Rewrapped> {
+    pub async fn rewrap(&self, scope: In) -> Result<Rewrapped> {
         let mut report = Rewrapped::default();
-        let query = self.table.query::<DynamicEntity>(place);
+        let query = self.table.query::<DynamicEntity>(scope);
         let mut entities = std::pin::pin!(query.stream());
         while let Some(mut stored) = entities.try_next().await? {
             report.seen += 1;

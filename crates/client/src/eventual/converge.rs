@@ -330,8 +330,8 @@ fn choose(world: &World, chance: &mut fastrand::Rng) -> Option<(usize, oneshot::
     if waiting.is_empty() {
         return None;
     }
-    let place = chance.usize(..waiting.len());
-    Some(waiting.swap_remove(place))
+    let index = chance.usize(..waiting.len());
+    Some(waiting.swap_remove(index))
 }
 
 async fn has_value_twice<E: Subject>(table: &IndexedTable<E>) -> bool {

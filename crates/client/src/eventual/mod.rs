@@ -389,9 +389,9 @@ impl TableClient {
         }
     }
 
-    /// Removes the markers of [`insert_once`](Self::insert_once) that are older than `age`, in a place of the table. An
+    /// Removes the markers of [`insert_once`](Self::insert_once) that are older than `age`, in a scope of the table. An
     /// attempt that runs again after its marker is gone would insert again: `age` is longer than a message can live,
-    /// which is a week unless it was put with another life. Requests: a scan of the place, and one for each hundred
+    /// which is a week unless it was put with another life. Requests: a scan of the scope, and one for each hundred
     /// markers of a partition. Can be called again after a crash.
     ///
     /// ```no_run
@@ -406,7 +406,7 @@ impl TableClient {
     /// ```
     pub async fn remove_once_markers(
         &self,
-        place: crate::In,
+        scope: crate::In,
         age: Duration,
         options: Option<crate::BulkOptions>,
     ) -> Result<crate::BulkReport> {
@@ -414,7 +414,7 @@ impl TableClient {
         let oldest = crate::account::now().ticks().saturating_sub(ticks);
         let before = crate::DateTime::from_ticks(oldest).unwrap_or(crate::DateTime::MIN);
         let old = crate::filter!("RowKey ge {MARKER} and RowKey lt {MARKER_END} and Timestamp lt {before}");
-        self.bulk_delete_found(self.query::<crate::DynamicEntity>(place).filter_by(old), options).await
+        self.bulk_delete_found(self.query::<crate::DynamicEntity>(scope).filter_by(old), options).await
     }
 }
 

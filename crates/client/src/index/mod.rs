@@ -29,11 +29,11 @@ pub(crate) const INDEX: &str = "_Index";
 /// # #[entity(partition = "{department}", row = "{id:06}")]
 /// # #[entity(index(by_email, unique, row = "email_{email}"))]
 /// # struct Employee { department: String, id: u32, email: String }
-/// use tavola_client::index::{Indexed, Place};
-/// assert_eq!(Employee::INDEXES[0].place, Place::SamePartition);
+/// use tavola_client::index::{Indexed, Location};
+/// assert_eq!(Employee::INDEXES[0].location, Location::SamePartition);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// In the entity's partition: one transaction, always consistent.
     SamePartition,
     /// In another partition of the table: eventually consistent.
@@ -58,7 +58,7 @@ pub struct Definition<E> {
     /// Its name.
     pub name: &'static str,
     /// Where its entries live.
-    pub place: Place,
+    pub location: Location,
     /// Whether two entities may have the same value.
     pub unique: bool,
     /// The key of an entity's entry; `None` where the entity is not in the index.
@@ -68,7 +68,7 @@ pub struct Definition<E> {
 impl<E> Definition<E> {
     /// A value is reserved in another partition, rather than copied there.
     pub(crate) fn reserves(&self) -> bool {
-        self.unique && self.place != Place::SamePartition
+        self.unique && self.location != Location::SamePartition
     }
 }
 
@@ -76,7 +76,7 @@ impl<E> Definition<E> {
 ///
 /// ```
 /// use tavola_client::Entity;
-/// use tavola_client::index::{Indexed, Place};
+/// use tavola_client::index::{Indexed, Location};
 ///
 /// #[derive(Clone, Entity)]
 /// #[entity(partition = "{department}", row = "empid_{id:06}")]
@@ -87,7 +87,7 @@ impl<E> Definition<E> {
 ///     email: Option<String>,
 /// }
 ///
-/// assert_eq!(Employee::INDEXES[0].place, Place::SamePartition);
+/// assert_eq!(Employee::INDEXES[0].location, Location::SamePartition);
 /// assert_eq!(Employee::by_email("Sales", "d@c.com").unwrap().key.row, "email_d@c.com");
 /// ```
 pub trait Indexed: Entity + Clone {
@@ -95,7 +95,7 @@ pub trait Indexed: Entity + Clone {
     const INDEXES: &'static [Definition<Self>];
 }
 
-/// The place of one value in one index. Made by the function that the derive macro makes for each index.
+/// The location of one value in one index. Made by the function that the derive macro makes for each index.
 ///
 /// ```
 /// # #[derive(Clone, tavola_client::Entity)]
@@ -106,7 +106,7 @@ pub trait Indexed: Entity + Clone {
 /// assert_eq!(lookup.key.row, "email_d@c.com");
 /// ```
 pub struct Lookup<E> {
-    /// The index, by its place in [`Indexed::INDEXES`].
+    /// The index, by its index in [`Indexed::INDEXES`].
     pub index: usize,
     /// Where the entry is.
     pub key: EntityKey,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::error::KeyError;
 use crate::eventual::Target;
-use crate::index::{Indexed, Place};
+use crate::index::{Indexed, Location};
 use crate::key::EntityKey;
 
 /// The keys that a write touches.
@@ -51,8 +51,8 @@ pub fn plan<E: Indexed>(before: Option<&E>, after: Option<&E>) -> Result<Plan, K
     for (index, definition) in E::INDEXES.iter().enumerate() {
         let old = before.map(definition.key).transpose()?.flatten();
         let new = after.map(definition.key).transpose()?.flatten();
-        match definition.place {
-            Place::SamePartition => {
+        match definition.location {
+            Location::SamePartition => {
                 if old != new {
                     if definition.unique && new.is_some() {
                         plan.inserted.push(index);
@@ -61,12 +61,12 @@ pub fn plan<E: Indexed>(before: Option<&E>, after: Option<&E>) -> Result<Plan, K
                 }
                 plan.copies.extend(new.map(|key| (index, key)));
             }
-            Place::Partition | Place::Table(_) if definition.unique => {
+            Location::Partition | Location::Table(_) if definition.unique => {
                 if old != new {
                     plan.moved.push((index, old, new));
                 }
             }
-            Place::Partition | Place::Table(_) => {
+            Location::Partition | Location::Table(_) => {
                 let named = old.into_iter().chain(new).map(|key| (definition.name.to_owned(), key));
                 plan.elsewhere.extend(named);
             }

@@ -21,7 +21,7 @@ use crate::eventual::{
 };
 use crate::index::plan::{Plan, plan};
 use crate::index::unique::Reservations;
-use crate::index::{Definition, INDEX, Indexed, Lookup, Place};
+use crate::index::{Definition, INDEX, Indexed, Location, Lookup};
 use crate::key::EntityKey;
 use crate::options::WriteOptions;
 use crate::queue::Lease;
@@ -169,7 +169,7 @@ impl<E: Indexed> IndexedTable<E> {
     pub async fn create(&self) -> Result<()> {
         self.table.create().await?;
         for definition in E::INDEXES {
-            if let Place::Table(_) = definition.place {
+            if let Location::Table(_) = definition.location {
                 self.table_of(definition).create().await?;
             }
         }
@@ -322,9 +322,9 @@ impl<E: Indexed> IndexedTable<E> {
     }
 
     pub(super) fn table_of(&self, definition: &Definition<E>) -> TableClient {
-        match definition.place {
-            Place::SamePartition | Place::Partition => self.table.clone(),
-            Place::Table(name) => self.table.account().table(name),
+        match definition.location {
+            Location::SamePartition | Location::Partition => self.table.clone(),
+            Location::Table(name) => self.table.account().table(name),
         }
     }
 

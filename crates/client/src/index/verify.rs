@@ -12,7 +12,7 @@ use crate::entity::{KeyParts, Stored};
 use crate::error::{Error, Result};
 use crate::eventual::Target;
 use crate::index::table::{IndexedTable, copy_properties};
-use crate::index::{Definition, INDEX, Indexed, Place};
+use crate::index::{Definition, INDEX, Indexed, Location};
 use crate::key::EntityKey;
 use crate::resolve::same;
 use crate::scope::In;
@@ -110,7 +110,9 @@ impl<E: Indexed> IndexedTable<E> {
             report.add(one?);
             watch.tell();
         }
-        for definition in E::INDEXES.iter().filter(|definition| matches!(definition.place, Place::Table(_))) {
+        for definition in
+            E::INDEXES.iter().filter(|definition| matches!(definition.location, Location::Table(_)))
+        {
             let entries = this.scan(this.table_of(definition));
             let looked =
                 entries.map(|entry| async move { this.look_at_entry(&entry?, definition, mend).await });
@@ -246,7 +248,7 @@ impl<E: Indexed> IndexedTable<E> {
         if definition.reserves() {
             return self.reserve_existing(stored, definition, key).await;
         }
-        if definition.place == Place::SamePartition {
+        if definition.location == Location::SamePartition {
             let copy = copy_properties(&stored.value, definition.name)?;
             let change = crate::write::Change::InsertOrReplace(copy);
             // The entity's own tag is part of it, so that the copy is of what is there.
@@ -288,8 +290,8 @@ impl<E: Indexed> IndexedTable<E> {
             return Ok(Report::default());
         }
         if mend == Mend::Repair {
-            match (&owner, definition.place) {
-                (Ok(Ok(owner)), Place::Partition | Place::Table(_)) => {
+            match (&owner, definition.location) {
+                (Ok(Ok(owner)), Location::Partition | Location::Table(_)) => {
                     self.repair(owner, [Target { of: definition.name.to_owned(), key: key.clone() }].into())
                         .await?;
                 }

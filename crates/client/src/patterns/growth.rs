@@ -7,7 +7,7 @@ use std::pin::pin;
 
 use futures_util::{StreamExt, TryStreamExt};
 
-use super::spread::{Spread, own_partition, place};
+use super::spread::{Spread, bucket_key, own_partition};
 use crate::bulk::{ProgressCallback, Watch};
 use crate::dynamic::DynamicEntity;
 use crate::entity::Stored;
@@ -50,9 +50,9 @@ impl<const N: usize> Spread<N> {
     async fn move_one(&self, mut entity: Stored<DynamicEntity>) -> Result<bool> {
         let here = entity.stored_key().clone();
         let own = EntityKey { partition: own_partition(&here.partition).to_owned(), row: here.row.clone() };
-        let there = place(&own, N);
+        let there = bucket_key(&own, N);
         // What is in no bucket is the setting, or a stranger.
-        if self.old_place(&own).as_ref() != Some(&here) {
+        if self.old_bucket_key(&own).as_ref() != Some(&here) {
             return Ok(false);
         }
         let mut copied: Option<Stored<DynamicEntity>> = None;

@@ -153,7 +153,7 @@ impl<E> IntoLiteral<Link<E>> for Link<E> {
 /// ```
 pub struct LookupTable<K, R> {
     table: TableClient,
-    place: In,
+    scope: In,
     key: fn(&R) -> K,
     age_max: Duration,
     copy: RwLock<Copy<K, R>>,
@@ -167,20 +167,20 @@ struct Copy<K, R> {
 }
 
 impl<K: Hash + Eq, R: Readable + Sync> LookupTable<K, R> {
-    /// Reads all entities of the place.
+    /// Reads all entities of the scope.
     ///
     /// ```no_run
     /// # use tavola_client::{DynamicEntity, patterns::join::LookupTable};
     /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {
-    /// let place = tavola_client::In::partition("Departments");
+    /// let scope = tavola_client::In::partition("Departments");
     /// let key = |department: &DynamicEntity| department.key.row.clone();
-    /// let lookup = LookupTable::load(table, place, key, std::time::Duration::from_secs(600)).await?;
+    /// let lookup = LookupTable::load(table, scope, key, std::time::Duration::from_secs(600)).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn load(table: TableClient, place: In, key: fn(&R) -> K, age_max: Duration) -> Result<Self> {
+    pub async fn load(table: TableClient, scope: In, key: fn(&R) -> K, age_max: Duration) -> Result<Self> {
         let copy = RwLock::new(Copy { rows: Arc::new(HashMap::new()), at: Instant::now() });
-        let lookup = Self { table, place, key, age_max, copy, loading: tokio::sync::Mutex::new(()) };
+        let lookup = Self { table, scope, key, age_max, copy, loading: tokio::sync::Mutex::new(()) };
         lookup.reload().await?;
         Ok(lookup)
     }
@@ -229,7 +229,7 @@ impl<K: Hash + Eq, R: Readable + Sync> LookupTable<K, R> {
     }
 
     async fn reload(&self) -> Result<Arc<HashMap<K, R>>> {
-        let found = self.table.query::<R>(self.place.clone()).collect().await?;
+        let found = self.table.query::<R>(self.scope.clone()).collect().await?;
         let rows: HashMap<K, R> =
             found.into_iter().map(|stored| ((self.key)(&stored.value), stored.value)).collect();
         let rows = Arc::new(rows);

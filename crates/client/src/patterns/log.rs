@@ -273,8 +273,8 @@ pub fn read_log(
     let last = to.ticks().checked_sub(1).and_then(DateTime::from_ticks).map_or(0, |last| hour_of(last) + 1);
     stream::iter(hour_of(from)..last.max(hour_of(from)))
         .then(move |hour| {
-            let (container, place) = (container.clone(), hour_prefix(&prefix, hour));
-            async move { read_hour(&container, &place, from, to).await }
+            let (container, folder) = (container.clone(), hour_prefix(&prefix, hour));
+            async move { read_hour(&container, &folder, from, to).await }
         })
         .map_ok(|lines| stream::iter(lines.into_iter().map(Ok)))
         .try_flatten()
@@ -282,12 +282,12 @@ pub fn read_log(
 
 async fn read_hour(
     container: &ContainerClient,
-    place: &str,
+    folder: &str,
     from: DateTime,
     to: DateTime,
 ) -> Result<Vec<(DateTime, String)>> {
     let include = ListInclude { metadata: true, ..ListInclude::default() };
-    let blobs = container.list_with(place, include).await?;
+    let blobs = container.list_with(folder, include).await?;
     let names = blobs
         .into_iter()
         .filter(|blob| may_hold(blob.metadata.as_deref().unwrap_or_default(), from, to))

@@ -195,7 +195,7 @@ impl<E: Dated + Clone> PeriodTables<E> {
         &self,
         from: DateTime,
         to: DateTime,
-        place: In,
+        scope: In,
     ) -> impl Stream<Item = Result<Stored<E>>> + Send + use<E> {
         let (account, prefix, period) = (self.account.clone(), self.prefix.clone(), self.period);
         let tables = async move {
@@ -203,7 +203,7 @@ impl<E: Dated + Clone> PeriodTables<E> {
             for name in account.tables(Some(&prefix)).await? {
                 let span = name.strip_prefix(prefix.as_str()).and_then(|text| period.parse(text));
                 if span.is_some_and(|(start, end)| start < to && end > from) {
-                    found.push(account.table(&name).query::<E>(place.clone()));
+                    found.push(account.table(&name).query::<E>(scope.clone()));
                 }
             }
             Ok::<_, Error>(found)

@@ -185,8 +185,8 @@ impl<const N: usize> Series<N> {
     /// ```
     pub async fn get_sharded(&self, key: impl Into<EntityKey>) -> Result<Box<[Option<i64>; N]>> {
         let key = key.into();
-        let place = In::partition(&key.partition).rows_with_prefix(&format!("{}~w", key.row));
-        let parts = self.table.query::<DynamicEntity>(place).collect().await?;
+        let scope = In::partition(&key.partition).rows_with_prefix(&format!("{}~w", key.row));
+        let parts = self.table.query::<DynamicEntity>(scope).collect().await?;
         self.sum(&parts)
     }
 

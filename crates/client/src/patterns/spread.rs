@@ -164,7 +164,7 @@ impl<const N: usize> Spread<N> {
     /// ```
     pub async fn insert<E: Writable + Clone>(&self, entity: &E) -> Result<Stored<E>> {
         let key = entity.key()?;
-        if let Some(old) = self.old_place(&key)
+        if let Some(old) = self.old_bucket_key(&key)
             && self.table.get::<DynamicEntity>(old, None).await?.is_some()
         {
             return Err(Error::Taken { index: None });
@@ -184,7 +184,7 @@ impl<const N: usize> Spread<N> {
     /// ```
     pub async fn upsert<E: Writable + Clone>(&self, entity: &E) -> Result<Stored<E>> {
         let key = entity.key()?;
-        if self.old_place(&key).is_some() {
+        if self.old_bucket_key(&key).is_some() {
             return Err(Error::Limit(
                 "an upsert could leave a second entity in an old bucket while the table grows",
             ));
@@ -199,7 +199,7 @@ impl<const N: usize> Spread<N> {
         change: fn(tavola_model::Properties) -> Change,
     ) -> Result<Stored<E>> {
         let properties = pack(entity)?;
-        let write = Write::new(place(&key, N).checked()?, change(properties.clone()));
+        let write = Write::new(bucket_key(&key, N).checked()?, change(properties.clone()));
         let written = self.table.apply(write, None).await?;
         Ok(as_stored(entity.clone(), key, properties, &written))
     }
@@ -215,8 +215,8 @@ impl<const N: usize> Spread<N> {
     /// ```
     pub async fn get<R: Readable>(&self, key: impl Into<EntityKey>) -> Result<Option<Stored<R>>> {
         let key = key.into();
-        let mut found = self.table.get::<Bucketed<R>>(place(&key, N), None).await?;
-        if let (None, Some(old)) = (&found, self.old_place(&key)) {
+        let mut found = self.table.get::<Bucketed<R>>(bucket_key(&key, N), None).await?;
+        if let (None, Some(old)) = (&found, self.old_bucket_key(&key)) {
             found = self.table.get::<Bucketed<R>>(old, None).await?;
         }
         Ok(found.map(unspread))
@@ -234,7 +234,7 @@ impl<const N: usize> Spread<N> {
     pub async fn save<E: Writable>(&self, stored: &mut Stored<E>) -> Result<()> {
         let save = stored.plan_save()?;
         let Some(mut write) = save_write(stored, &save)? else { return Ok(()) };
-        let (new, old) = (place(stored.stored_key(), N), self.old_place(stored.stored_key()));
+        let (new, old) = (bucket_key(stored.stored_key(), N), self.old_bucket_key(stored.stored_key()));
         write.key = new.checked()?;
         let written = match (self.table.apply(write.clone(), None).await, old) {
             (Err(Error::NotFound), Some(old)) => {
@@ -259,7 +259,7 @@ impl<const N: usize> Spread<N> {
         let delete = |key: EntityKey| -> Result<Write> {
             Ok(Write::new(key.checked()?, Change::Delete(Condition::Etag(stored.etag.clone()))))
         };
-        let (new, old) = (place(stored.stored_key(), N), self.old_place(stored.stored_key()));
+        let (new, old) = (bucket_key(stored.stored_key(), N), self.old_bucket_key(stored.stored_key()));
         match (self.table.apply(delete(new)?, None).await, old) {
             (Err(Error::NotFound), Some(old)) => self.table.apply(delete(old)?, None).await.map(|_| ()),
             (deleted, _) => deleted.map(|_| ()),
@@ -271,16 +271,16 @@ impl<const N: usize> Spread<N> {
     /// ```no_run
     /// # use tavola_client::{DynamicEntity, In, patterns::spread::Spread};
     /// # async fn example(events: Spread<16>) -> tavola_client::Result<()> {
-    /// let place = In::partition("2026111518").rows_with_prefix("00");
-    /// let found = events.query::<DynamicEntity>(place).take(10).collect().await?;
+    /// let scope = In::partition("2026111518").rows_with_prefix("00");
+    /// let found = events.query::<DynamicEntity>(scope).take(10).collect().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn query<R: Readable>(&self, place: In) -> SpreadQuery<R> {
+    pub fn query<R: Readable>(&self, scope: In) -> SpreadQuery<R> {
         let buckets = N.max(self.old.unwrap_or(0));
         SpreadQuery {
             table: self.table.clone(),
-            place,
+            scope,
             buckets,
             filter: None,
             take: None,
@@ -292,10 +292,10 @@ impl<const N: usize> Spread<N> {
         &self.table
     }
 
-    /// Where the entity was before the table grew, if that is another place.
-    pub(super) fn old_place(&self, key: &EntityKey) -> Option<EntityKey> {
-        let old = place(key, self.old?);
-        (old != place(key, N)).then_some(old)
+    /// Where the entity was before the table grew, if that is another bucket.
+    pub(super) fn old_bucket_key(&self, key: &EntityKey) -> Option<EntityKey> {
+        let old = bucket_key(key, self.old?);
+        (old != bucket_key(key, N)).then_some(old)
     }
 }
 
@@ -311,7 +311,7 @@ impl<const N: usize> Spread<N> {
 #[derive(Debug)]
 pub struct SpreadQuery<R> {
     table: TableClient,
-    place: In,
+    scope: In,
     buckets: usize,
     filter: Option<Filter<R>>,
     take: Option<usize>,
@@ -384,15 +384,15 @@ impl<R: Readable> SpreadQuery<R> {
     /// # }
     /// ```
     pub fn stream(self) -> impl Stream<Item = Result<Stored<R>>> + Send {
-        let Some(partition) = self.place.only_partition().map(str::to_owned) else {
+        let Some(partition) = self.scope.only_partition().map(str::to_owned) else {
             let refused = Error::Limit("a query of a spread table is of one partition");
             return stream::once(async { Err(refused) }).left_stream();
         };
         let take = self.take.unwrap_or(usize::MAX);
-        let rows = self.place.row_bounds();
+        let rows = self.scope.row_bounds();
         let streams = (0..self.buckets).map(|bucket| {
-            let place = In::partition(bucket_partition(&partition, bucket)).rows(rows);
-            let mut query = self.table.query::<Bucketed<R>>(place).take(take);
+            let scope = In::partition(bucket_partition(&partition, bucket)).rows(rows);
+            let mut query = self.table.query::<Bucketed<R>>(scope).take(take);
             if let Some(filter) = &self.filter {
                 query = query.filter_by(filter.clone().cast());
             }
@@ -439,19 +439,19 @@ fn merged<'a, T: Send + 'a, K: Ord + Send + 'a>(
             state.started = true;
             let firsts =
                 futures_util::future::join_all(state.streams.iter_mut().map(|stream| stream.next())).await;
-            for (place, first) in firsts.into_iter().enumerate() {
+            for (index, first) in firsts.into_iter().enumerate() {
                 if let Some(first) = first.transpose()? {
-                    state.order.push(Reverse(((state.key)(&first), place)));
-                    state.heads[place] = Some(first);
+                    state.order.push(Reverse(((state.key)(&first), index)));
+                    state.heads[index] = Some(first);
                 }
             }
         }
-        let Some(Reverse((_, place))) = state.order.pop() else { return Ok(None) };
-        let next = state.streams[place].next().await.transpose()?;
+        let Some(Reverse((_, index))) = state.order.pop() else { return Ok(None) };
+        let next = state.streams[index].next().await.transpose()?;
         if let Some(next) = &next {
-            state.order.push(Reverse(((state.key)(next), place)));
+            state.order.push(Reverse(((state.key)(next), index)));
         }
-        let item = std::mem::replace(&mut state.heads[place], next);
+        let item = std::mem::replace(&mut state.heads[index], next);
         Ok(item.map(|item| (item, state)))
     })
 }
@@ -476,7 +476,7 @@ pub(super) fn own_partition(partition: &str) -> &str {
     partition.rsplit_once('~').map_or(partition, |(own, _)| own)
 }
 
-pub(super) fn place(key: &EntityKey, buckets: usize) -> EntityKey {
+pub(super) fn bucket_key(key: &EntityKey, buckets: usize) -> EntityKey {
     let bucket = usize::try_from(xxh3_64(key.row.as_bytes()) % buckets as u64).expect("less than 256");
     EntityKey { partition: bucket_partition(&key.partition, bucket), row: key.row.clone() }
 }
@@ -516,16 +516,16 @@ mod tests {
         #[test]
         fn a_bucket_gives_its_partition_back(partition in "[a-z~]{0,8}", row in "\\PC{0,8}", buckets in 2usize..=256) {
             let key = EntityKey { partition, row };
-            let place = place(&key, buckets);
-            prop_assert_eq!(own_partition(&place.partition), key.partition.as_str());
-            prop_assert_eq!(place.row, key.row);
+            let bucketed = bucket_key(&key, buckets);
+            prop_assert_eq!(own_partition(&bucketed.partition), key.partition.as_str());
+            prop_assert_eq!(bucketed.row, key.row);
         }
     }
 
     #[test]
     fn the_bucket_of_a_row_is_the_same_in_every_version() {
-        let place = |row| place(&EntityKey::from(("p", row)), 16).partition;
-        assert_eq!([place(""), place("a"), place("empid_000123")], ["p~02", "p~0f", "p~09"]);
+        let bucket = |row| bucket_key(&EntityKey::from(("p", row)), 16).partition;
+        assert_eq!([bucket(""), bucket("a"), bucket("empid_000123")], ["p~02", "p~0f", "p~09"]);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl TableClient {
     /// # }
     /// ```
     pub async fn latest<E: NewestFirst>(&self, partition: &str, count: usize) -> Result<Vec<Stored<E>>> {
-        let place = In::partition(partition).rows_with_prefix(E::PREFIX);
-        self.query::<E>(place).take(count).collect().await
+        let scope = In::partition(partition).rows_with_prefix(E::PREFIX);
+        self.query::<E>(scope).take(count).collect().await
     }
 }

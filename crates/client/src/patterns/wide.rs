@@ -145,8 +145,8 @@ impl TableClient {
             let mut rest = Vec::new();
             if parts > 1 {
                 let (first, last) = (part_row(&key.row, 1), part_row(&key.row, parts - 1));
-                let place = In::partition(&key.partition).rows(first.as_str()..=last.as_str());
-                rest = self.query::<DynamicEntity>(place).collect().await?;
+                let scope = In::partition(&key.partition).rows(first.as_str()..=last.as_str());
+                rest = self.query::<DynamicEntity>(scope).collect().await?;
             }
             let rest = rest.into_iter().map(|part| part.value);
             if let Some(whole) = join(head.value, rest, parts)? {

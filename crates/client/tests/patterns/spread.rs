@@ -34,8 +34,8 @@ async fn what_is_spread_reads_as_one_partition_in_order() {
     let (all, requests) = counted.count(events.query::<Event>(In::partition("2026111518")).collect()).await;
     let numbers: Vec<u32> = all.unwrap().iter().map(|event| event.number).collect();
     assert_eq!((numbers, requests), ((0..=60).collect(), 4));
-    let place = In::partition("2026111518").rows("00000010".."00000020");
-    let odd = events.query::<Event>(place).filter(|e| e.odd.eq(true)).take(3).collect().await.unwrap();
+    let scope = In::partition("2026111518").rows("00000010".."00000020");
+    let odd = events.query::<Event>(scope).filter(|e| e.odd.eq(true)).take(3).collect().await.unwrap();
     assert_eq!(odd.iter().map(|event| event.number).collect::<Vec<_>>(), [11, 13, 15]);
     let whole = events.query::<Event>(In::whole_table()).collect().await;
     assert!(matches!(whole, Err(Error::Limit(_))));

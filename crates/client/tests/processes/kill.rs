@@ -9,7 +9,7 @@ use tavola_client::{Account, HyperTransport};
 use tavola_testkit::TestServer;
 
 use crate::cases::{CALM, Case, LEASE};
-use crate::process::{Ended, Moment, Order, Part, Place, Stop};
+use crate::process::{Ended, Fixture, Moment, Order, Part, Stop};
 
 /// Cases at once, which mostly wait for a lease to end.
 const CONCURRENCY: usize = 16;
@@ -64,18 +64,18 @@ struct Run<C> {
 }
 
 impl<C: Case> Run<C> {
-    fn place(&self, name: String) -> Place {
+    fn fixture(&self, name: String) -> Fixture {
         let account = Account::from_connection_string(&self.connection).unwrap();
-        Place { account, name, lease: CALM }
+        Fixture { account, name, lease: CALM }
     }
 
     /// How many requests the call makes when nothing happens to it.
     async fn requests(&self) -> u64 {
-        let place = self.place("count".to_owned());
-        self.case.prepare(&place).await;
+        let fixture = self.fixture("count".to_owned());
+        self.case.prepare(&fixture).await;
         let counted = Arc::new(FaultTransport::new(HyperTransport::new()));
-        let account = place.account.clone().with_transport(counted.clone());
-        self.case.call(&Place { account, ..place }).await.unwrap();
+        let account = fixture.account.clone().with_transport(counted.clone());
+        self.case.call(&Fixture { account, ..fixture }).await.unwrap();
         counted.count()
     }
 
@@ -86,15 +86,15 @@ impl<C: Case> Run<C> {
             Some(Stop { at, moment: Moment::Before }) => format!("b{at}"),
             Some(Stop { at, moment: Moment::During }) => format!("d{at}"),
         };
-        let place = self.place(format!("kill{}{}", text(first), text(second)));
+        let fixture = self.fixture(format!("kill{}{}", text(first), text(second)));
         let order = |part, stop| Order {
             connection: self.connection.clone(),
             case: self.name.to_owned(),
             part,
-            place: place.name.clone(),
+            fixture: fixture.name.clone(),
             stop,
         };
-        self.case.prepare(&place).await;
+        self.case.prepare(&fixture).await;
         let ended = order(Part::Call, first).run().await;
         let mut repaired = None;
         if second.is_some() {
@@ -104,20 +104,20 @@ impl<C: Case> Run<C> {
             repaired = Some(order(Part::Settle, second).run().await);
         }
         let settled = async {
-            while self.case.settle(&place).await.is_err()
-                || C::HAS_INTENTS && place.queue().message_count().await.unwrap() > 0
+            while self.case.settle(&fixture).await.is_err()
+                || C::HAS_INTENTS && fixture.queue().message_count().await.unwrap() > 0
             {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
         // A guard against what never settles.
         let within = tokio::time::timeout(CALM, settled).await;
-        assert!(within.is_ok(), "{} {} does not settle", self.name, place.name);
+        assert!(within.is_ok(), "{} {} does not settle", self.name, fixture.name);
         if C::HAS_INTENTS {
-            let poison = place.account.queue(&format!("{}-poison", place.name));
-            assert_eq!(poison.message_count().await.unwrap(), 0, "{} {}", self.name, place.name);
+            let poison = fixture.account.queue(&format!("{}-poison", fixture.name));
+            assert_eq!(poison.message_count().await.unwrap(), 0, "{} {}", self.name, fixture.name);
         }
-        self.case.verify(&place, ended == Ended::Done).await;
+        self.case.verify(&fixture, ended == Ended::Done).await;
         (ended, repaired)
     }
 }

@@ -1,7 +1,7 @@
 //! The patterns in processes that are killed.
 //!
 //! The program of this test starts itself as those processes: see `process`. `cargo test -p tavola-client --test
-//! processes` kills every call at every request and gives one place of the second kill to each first one;
+//! processes` kills every call at every request and gives one point of the second kill to each first one;
 //! `TAVOLA_KILLS=all` in front kills at every pair of requests, and `TAVOLA_CROWD_SECONDS=60` keeps the crowd going for a
 //! minute.
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
@@ -9,5 +9,7 @@
 
 mod cases;
 mod crowd;
+#[path = "../shared/crowd.rs"]
+mod employees;
 mod kill;
 mod process;

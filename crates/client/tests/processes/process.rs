@@ -35,7 +35,7 @@ pub struct Order {
     /// What of it.
     pub part: Part,
     /// Names the case's tables, queues and containers.
-    pub place: String,
+    pub fixture: String,
     /// The request at which it stops.
     pub stop: Option<Stop>,
 }
@@ -84,7 +84,7 @@ pub enum Ended {
 
 /// Where a case is at home: an account, and a name that no other case has.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Fixture {
     pub account: Account,
     pub name: String,
     /// How long an intent is hidden: short in a process that is killed, so that it is taken over soon.
@@ -133,12 +133,12 @@ async fn obey(order: Order) {
     let transport =
         Stopping { inner: Arc::new(HyperTransport::new()), stop: order.stop, sent: AtomicU64::new(0) };
     let account = Account::from_connection_string(&order.connection).unwrap().with_transport(transport);
-    let place = Place { account, name: order.place, lease: cases::LEASE };
+    let fixture = Fixture { account, name: order.fixture, lease: cases::LEASE };
     let told: Result<()> = match order.part {
-        Part::Call => cases::call(&order.case, &place).await,
-        Part::Settle => cases::settle(&order.case, &place).await,
-        Part::Write { seed, seconds } => crowd::write(&place, seed, seconds).await,
-        Part::Work => crowd::work(&place).await,
+        Part::Call => cases::call(&order.case, &fixture).await,
+        Part::Settle => cases::settle(&order.case, &fixture).await,
+        Part::Write { seed, seconds } => crowd::write(&fixture, seed, seconds).await,
+        Part::Work => crowd::work(&fixture).await,
     };
     match told {
         Ok(()) => say(DONE),
@@ -192,12 +192,12 @@ async fn a_process_stops_at_its_request_and_is_killed_there() {
     }
     let server = TestServer::start().unwrap();
     let account = Account::from_connection_string(&server.connection_string()).unwrap();
-    let run = async |place: &str, stop: Option<Stop>| {
-        account.table(place).create().await.unwrap();
+    let run = async |fixture: &str, stop: Option<Stop>| {
+        account.table(fixture).create().await.unwrap();
         let (connection, case) = (server.connection_string(), "write_two".to_owned());
-        Order { connection, case, part: Part::Call, place: place.to_owned(), stop }.run().await
+        Order { connection, case, part: Part::Call, fixture: fixture.to_owned(), stop }.run().await
     };
-    let count = async |place: &str| cases::rows(&account.table(place)).await.len();
+    let count = async |fixture: &str| cases::rows(&account.table(fixture)).await.len();
     let stop = |at| Some(Stop { at, moment: Moment::Before });
     assert_eq!((run("none", stop(1)).await, count("none").await), (Ended::Killed, 0));
     assert_eq!((run("first", stop(2)).await, count("first").await), (Ended::Killed, 1));

@@ -5,35 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tavola_client::eventual::{Intents, Settle, Worker, WorkerSettings};
 use tavola_client::index::{IndexedTable, Mend};
 use tavola_client::testing::{Fault, FaultTransport};
-use tavola_client::{Account, Entity, Error, HyperTransport, In};
+use tavola_client::{Account, HyperTransport};
 
+use crate::employees::{Employee, badges_are_unique, change, table, worker};
 use crate::support::{Bench, quick};
 
-#[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "Crowd", row = "empid_{id:06}", rename_all = "PascalCase", entity_type = "Employee")]
-#[entity(index(by_badge, unique, table = "CrowdByBadge", partition = "{badge}", row = "badge"))]
-#[entity(index(by_last_name, partition = "name_{last_name}", row = "{id:06}"))]
-struct Employee {
-    id: u32,
-    last_name: String,
-    badge: Option<String>,
-}
-
-const LEASE: Duration = Duration::from_secs(3);
 const WRITERS: u64 = 8;
 const WRITES: u32 = 25;
-
-fn table(account: &Account) -> IndexedTable<Employee> {
-    IndexedTable::with_intents(account.table("Crowd"), Intents::new(account.queue("crowd")).with_lease(LEASE))
-}
-
-fn worker(account: &Account) -> Worker {
-    let settings = WorkerSettings { deliveries_max: u32::MAX, ..WorkerSettings::default() };
-    Worker::new(Intents::new(account.queue("crowd")).with_lease(LEASE), settings).serve(table(account))
-}
 
 /// An account whose requests fail now and then, in every way but arriving after all is over.
 fn faulty(plain: &Account, seed: u64) -> (Account, Arc<FaultTransport<HyperTransport>>) {
@@ -50,48 +30,8 @@ fn faulty(plain: &Account, seed: u64) -> (Account, Arc<FaultTransport<HyperTrans
 async fn write(table: IndexedTable<Employee>, seed: u64) {
     let mut chance = fastrand::Rng::with_seed(seed);
     for _ in 0..WRITES {
-        let id = chance.u32(..12);
-        let badge = (chance.u8(..5) > 0).then(|| format!("badge{}", chance.u8(..10)));
-        let last_name = format!("name{}", chance.u8(..5));
-        let settle = if chance.bool() { Settle::Wait } else { Settle::Behind };
-        let Ok(stored) = table.get(("Crowd", format!("empid_{id:06}"))).await else { continue };
-        let told = match stored {
-            None => table.insert(&Employee { id, last_name, badge }, settle).await.map(|_| ()),
-            Some(stored) if chance.u8(..4) == 0 => table.delete(&stored, settle).await,
-            Some(mut stored) => {
-                (stored.last_name, stored.badge) = (last_name, badge);
-                table.save(&mut stored, settle).await
-            }
-        };
-        // What a crowd does to each other; anything else is a bug.
-        let expected = matches!(
-            told,
-            Ok(())
-                | Err(Error::Changed
-                    | Error::Taken { .. }
-                    | Error::NotFound
-                    | Error::LeaseLost
-                    | Error::OutcomeUnknown { .. })
-        );
-        assert!(expected, "{told:?}");
-    }
-}
-
-/// No two entities have one badge. A page is not one moment, so what it shows is looked at again.
-async fn badges_are_unique(table: &IndexedTable<Employee>) {
-    let all = table.table().query::<Employee>(In::partition("Crowd")).collect().await.unwrap();
-    for (place, one) in all.iter().enumerate() {
-        for other in all[..place].iter().filter(|other| other.badge.is_some() && other.badge == one.badge) {
-            let read = async |id: u32| table.get(("Crowd", format!("empid_{id:06}"))).await.unwrap();
-            let before = read(one.id).await;
-            let between = read(other.id).await;
-            let after = read(one.id).await;
-            if let (Some(before), Some(between), Some(after)) = (before, between, after) {
-                let is_so =
-                    before.etag == after.etag && before.badge.is_some() && before.badge == between.badge;
-                assert!(!is_so, "{:?} {:?}", before.value, between.value);
-            }
-        }
+        let told = change(&table, &mut chance, 12, 10).await;
+        assert!(told.is_ok(), "{told:?}");
     }
 }
 

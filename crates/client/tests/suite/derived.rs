@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
+use tavola_client::entity::Writable;
 use tavola_client::eventual::{
     Attempt, EventualTransaction, Intents, MoveEntity, Settle, Settler, Worker, WorkerSettings,
 };

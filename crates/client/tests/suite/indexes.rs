@@ -1,4 +1,4 @@
-//! Indexes of every place: what they promise, what they cost, and what is left after a kill at any request.
+//! Indexes of every location: what they promise, what they cost, and what is left after a kill at any request.
 
 use std::sync::Arc;
 use std::time::Duration;

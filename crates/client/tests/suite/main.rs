@@ -4,6 +4,8 @@
 
 mod crowd;
 mod derived;
+#[path = "../shared/crowd.rs"]
+mod employees;
 #[path = "../patterns/emulator.rs"]
 mod emulator;
 mod indexes;

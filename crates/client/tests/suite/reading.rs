@@ -38,15 +38,15 @@ async fn queries_filter_project_take_and_go_on_after_a_restart() {
     let report = table.bulk_insert(stream::iter(all), None).await.unwrap();
     assert_eq!((report.written, report.refused.len()), (280, 0));
 
-    let place = || In::partition("Sales").rows("empid_000100".."empid_000200");
-    let old = table.query::<Employee>(place()).filter(|e| e.age.ge(45)).collect().await.unwrap();
+    let scope = || In::partition("Sales").rows("empid_000100".."empid_000200");
+    let old = table.query::<Employee>(scope()).filter(|e| e.age.ge(45)).collect().await.unwrap();
     assert_eq!(
         old.iter().map(|e| e.id).collect::<Vec<_>>(),
         [145, 146, 147, 148, 149, 195, 196, 197, 198, 199]
     );
     assert_eq!(old[0].value, employee("Sales", 145));
     let pairs =
-        table.query::<Employee>(place()).select(|e| (e.age, e.email)).take(2).collect().await.unwrap();
+        table.query::<Employee>(scope()).select(|e| (e.age, e.email)).take(2).collect().await.unwrap();
     assert_eq!(pairs, [(0, Some("100@contoso.com".to_owned())), (1, None)]);
 
     bench.faults.go_on();
@@ -82,10 +82,10 @@ async fn a_parallel_scan_reads_everything_once() {
     let entities = all.iter().map(|key| DynamicEntity::new(key.clone()).with("A", 1));
     let report = table.bulk_upsert(stream::iter(entities), None).await.unwrap();
     assert_eq!(report.written, 4000);
-    for (place, ranges) in [(In::whole_table(), 1), (In::whole_table(), 8), (In::partition("hot"), 4)] {
+    for (scope, ranges) in [(In::whole_table(), 1), (In::whole_table(), 8), (In::partition("hot"), 4)] {
         let wanted: Vec<_> =
-            all.iter().filter(|key| place.only_partition().is_none_or(|only| only == key.0)).collect();
-        let found = table.scan_parallel::<DynamicEntity>(place, ranges);
+            all.iter().filter(|key| scope.only_partition().is_none_or(|only| only == key.0)).collect();
+        let found = table.scan_parallel::<DynamicEntity>(scope, ranges);
         let found: Vec<_> = found.map_ok(|entity| entity.key.clone()).try_collect().await.unwrap();
         let unique: BTreeSet<_> = found.iter().map(|key| (key.partition.clone(), key.row.clone())).collect();
         assert_eq!((found.len(), unique.len()), (wanted.len(), wanted.len()));
@@ -133,7 +133,7 @@ async fn bulk_reports_what_was_refused_and_writes_the_rest() {
         .bulk_insert(stream::iter((0..200).map(|id| employee("Sales", id))), Some(options))
         .await
         .unwrap();
-    assert_eq!(report.refused.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [3, 4, 5, 50, 51]);
+    assert_eq!(report.refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [3, 4, 5, 50, 51]);
     assert!(report.refused.iter().all(|(_, error)| matches!(error, Error::Taken { .. })));
     assert_eq!((report.written, *told.lock().unwrap()), (195, 195));
     // The last of the same key wins, because a partition's writes go in order.

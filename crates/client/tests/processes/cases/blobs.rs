@@ -9,7 +9,7 @@ use tavola_client::patterns::log::{LogSettings, LogWriter, read_log};
 use tavola_client::{DateTime, Entity, Error, Result};
 
 use super::derived::Work;
-use super::{Case, Place, settings};
+use super::{Case, Fixture, settings};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{department}", row = "{id:06}")]
@@ -26,8 +26,8 @@ fn don(byte: u8) -> Employee {
     Employee { department: "Sales".into(), id: 212, photo: Some(Large::new(vec![byte; BYTES])) }
 }
 
-fn photos(place: &Place) -> LargeTable<Employee> {
-    LargeTable::new(place.table(), place.container(), place.intents()).with_kept(Duration::from_secs(1))
+fn photos(fixture: &Fixture) -> LargeTable<Employee> {
+    LargeTable::new(fixture.table(), fixture.container(), fixture.intents()).with_kept(Duration::from_secs(1))
 }
 
 pub struct LargeField(pub Work);
@@ -35,15 +35,15 @@ pub struct LargeField(pub Work);
 impl Case for LargeField {
     const HAS_INTENTS: bool = true;
 
-    async fn prepare(&self, place: &Place) {
-        photos(place).create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        photos(fixture).create().await.unwrap();
         if self.0 != Work::Insert {
-            photos(place).insert(don(1)).await.unwrap();
+            photos(fixture).insert(don(1)).await.unwrap();
         }
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        let photos = photos(place);
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        let photos = photos(fixture);
         if self.0 == Work::Insert {
             return photos.insert(don(2)).await.map(|_| ());
         }
@@ -55,12 +55,12 @@ impl Case for LargeField {
         photos.save(&mut stored).await
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        Worker::new(place.intents(), settings()).serve(photos(place)).drain().await.map(|_| ())
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        Worker::new(fixture.intents(), settings()).serve(photos(fixture)).drain().await.map(|_| ())
     }
 
-    async fn verify(&self, place: &Place, told: bool) {
-        let whole = photos(place).get_whole(KEY).await.unwrap();
+    async fn verify(&self, fixture: &Fixture, told: bool) {
+        let whole = photos(fixture).get_whole(KEY).await.unwrap();
         let byte = whole.as_ref().map(|(_, contents)| {
             assert_eq!(contents[0].1.len(), BYTES);
             contents[0].1[0]
@@ -70,9 +70,9 @@ impl Case for LargeField {
             Work::Change => (Some(1), Some(2)),
             Work::Delete => (Some(1), None),
         };
-        assert!(byte == after || !told && byte == before, "{} {byte:?}", place.name);
-        let blobs = place.container().list("").await.unwrap();
-        assert_eq!(blobs.len(), usize::from(byte.is_some()), "{} {blobs:?}", place.name);
+        assert!(byte == after || !told && byte == before, "{} {byte:?}", fixture.name);
+        let blobs = fixture.container().list("").await.unwrap();
+        assert_eq!(blobs.len(), usize::from(byte.is_some()), "{} {blobs:?}", fixture.name);
     }
 }
 
@@ -81,8 +81,8 @@ pub struct Log;
 
 const LINES: usize = 30;
 
-async fn write(place: &Place, who: &str) -> Result<()> {
-    let log = LogWriter::new(place.container(), "orders", LogSettings::default());
+async fn write(fixture: &Fixture, who: &str) -> Result<()> {
+    let log = LogWriter::new(fixture.container(), "orders", LogSettings::default());
     for flush in 0..2 {
         for line in 0..LINES {
             let at = DateTime::from_parts((2026, 11, 15), (18 + flush, 0, 0), 0).unwrap();
@@ -94,32 +94,32 @@ async fn write(place: &Place, who: &str) -> Result<()> {
 }
 
 impl Case for Log {
-    async fn prepare(&self, place: &Place) {
-        place.container().create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.container().create().await.unwrap();
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        write(place, "call").await
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        write(fixture, "call").await
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        write(place, &format!("settle {}", std::process::id())).await
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        write(fixture, &format!("settle {}", std::process::id())).await
     }
 
-    async fn verify(&self, place: &Place, told: bool) {
+    async fn verify(&self, fixture: &Fixture, told: bool) {
         let at = |hour| DateTime::from_parts((2026, 11, 15), (hour, 0, 0), 0).unwrap();
         let lines: Vec<_> =
-            read_log(&place.container(), "orders", at(18), at(20)).try_collect().await.unwrap();
+            read_log(&fixture.container(), "orders", at(18), at(20)).try_collect().await.unwrap();
         let mut texts: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();
         let count = texts.len();
         texts.sort_unstable();
         texts.dedup();
-        assert_eq!(texts.len(), count, "{}: every line is there once", place.name);
+        assert_eq!(texts.len(), count, "{}: every line is there once", fixture.name);
         let of = |begin: &str| texts.iter().filter(|text| text.starts_with(begin)).count();
         let (first, second) = (of("call 0 "), of("call 1 "));
-        assert!(first == LINES || !told && first == 0, "{}: a flush is whole", place.name);
-        assert!(second == LINES || !told && second == 0, "{}: a flush is whole", place.name);
-        assert!(first >= second, "{}: flushes are in order", place.name);
-        assert_eq!(of(&format!("settle {} ", std::process::id())), 2 * LINES, "{}", place.name);
+        assert!(first == LINES || !told && first == 0, "{}: a flush is whole", fixture.name);
+        assert!(second == LINES || !told && second == 0, "{}: a flush is whole", fixture.name);
+        assert!(first >= second, "{}: flushes are in order", fixture.name);
+        assert_eq!(of(&format!("settle {} ", std::process::id())), 2 * LINES, "{}", fixture.name);
     }
 }

@@ -4,7 +4,7 @@ use futures_util::stream;
 use tavola_client::encrypt::{EncryptedTable, LocalKeys};
 use tavola_client::{DynamicEntity, Entity, In, Result, TableClient};
 
-use super::{Case, Place, keys, rows};
+use super::{Case, Fixture, keys, rows};
 
 fn entity(partition: &str, number: usize) -> DynamicEntity {
     DynamicEntity::new((partition, format!("{number:04}"))).with("A", 1)
@@ -19,20 +19,20 @@ async fn write_two(table: &TableClient) -> Result<()> {
 }
 
 impl Case for WriteTwo {
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        write_two(&place.table()).await
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        write_two(&fixture.table()).await
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        write_two(&place.table()).await
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        write_two(&fixture.table()).await
     }
 
-    async fn verify(&self, place: &Place, _: bool) {
-        assert_eq!(keys(&place.table()).await.len(), 2, "{}", place.name);
+    async fn verify(&self, fixture: &Fixture, _: bool) {
+        assert_eq!(keys(&fixture.table()).await.len(), 2, "{}", fixture.name);
     }
 }
 
@@ -42,14 +42,14 @@ pub struct Together;
 impl Case for Together {
     const HAS_REPAIR: bool = false;
 
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
         for first in [0, 50] {
             let all = (first..first + 50).map(|number| entity("p", number));
-            let mut txn = place.table().transaction("p");
+            let mut txn = fixture.table().transaction("p");
             for entity in all {
                 txn = txn.insert(&entity)?;
             }
@@ -58,13 +58,13 @@ impl Case for Together {
         Ok(())
     }
 
-    async fn settle(&self, _: &Place) -> Result<()> {
+    async fn settle(&self, _: &Fixture) -> Result<()> {
         Ok(())
     }
 
-    async fn verify(&self, place: &Place, told: bool) {
-        let count = rows(&place.table()).await.len();
-        assert!(count == 100 || !told && [0, 50].contains(&count), "{} {count}", place.name);
+    async fn verify(&self, fixture: &Fixture, told: bool) {
+        let count = rows(&fixture.table()).await.len();
+        assert!(count == 100 || !told && [0, 50].contains(&count), "{} {count}", fixture.name);
     }
 }
 
@@ -72,23 +72,23 @@ impl Case for Together {
 pub struct BulkInsert;
 
 impl Case for BulkInsert {
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
         let all = (0..330).map(|number| entity(["a", "b", "c"][number % 3], number));
-        let report = place.table().bulk_upsert(stream::iter(all), None).await?;
+        let report = fixture.table().bulk_upsert(stream::iter(all), None).await?;
         assert!(report.refused.is_empty());
         Ok(())
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        self.call(place).await
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        self.call(fixture).await
     }
 
-    async fn verify(&self, place: &Place, _: bool) {
-        assert_eq!(rows(&place.table()).await.len(), 330, "{}", place.name);
+    async fn verify(&self, fixture: &Fixture, _: bool) {
+        assert_eq!(rows(&fixture.table()).await.len(), 330, "{}", fixture.name);
     }
 }
 
@@ -96,25 +96,25 @@ impl Case for BulkInsert {
 pub struct BulkDelete;
 
 impl Case for BulkDelete {
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
         let all = (0..330).map(|number| entity(["a", "b", "a"][number % 3], number));
-        place.table().bulk_upsert(stream::iter(all), None).await.unwrap();
+        fixture.table().bulk_upsert(stream::iter(all), None).await.unwrap();
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        let report = place.table().bulk_delete(In::partition("a"), None).await?;
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        let report = fixture.table().bulk_delete(In::partition("a"), None).await?;
         assert!(report.refused.is_empty());
         Ok(())
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        self.call(place).await
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        self.call(fixture).await
     }
 
-    async fn verify(&self, place: &Place, _: bool) {
-        let left = keys(&place.table()).await;
-        assert!(left.len() == 110 && left.iter().all(|key| key.partition == "b"), "{}", place.name);
+    async fn verify(&self, fixture: &Fixture, _: bool) {
+        let left = keys(&fixture.table()).await;
+        assert!(left.len() == 110 && left.iter().all(|key| key.partition == "b"), "{}", fixture.name);
     }
 }
 
@@ -130,34 +130,34 @@ struct Employee {
 /// Entities whose key is rotated.
 pub struct Rewrap;
 
-fn employees(place: &Place, keys: LocalKeys) -> EncryptedTable<Employee> {
-    EncryptedTable::new(place.table(), keys)
+fn employees(fixture: &Fixture, keys: LocalKeys) -> EncryptedTable<Employee> {
+    EncryptedTable::new(fixture.table(), keys)
 }
 
 impl Case for Rewrap {
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
         for id in 0..4 {
             let one = Employee { department: "Sales".into(), id, salary: Some(5000) };
-            employees(place, LocalKeys::new("k1", [1; 32])).insert(&one).await.unwrap();
+            employees(fixture, LocalKeys::new("k1", [1; 32])).insert(&one).await.unwrap();
         }
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
         let both = LocalKeys::new("k2", [2; 32]).with_old("k1", [1; 32]);
-        employees(place, both).rewrap(In::partition("Sales")).await.map(|_| ())
+        employees(fixture, both).rewrap(In::partition("Sales")).await.map(|_| ())
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        self.call(place).await
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        self.call(fixture).await
     }
 
-    async fn verify(&self, place: &Place, _: bool) {
+    async fn verify(&self, fixture: &Fixture, _: bool) {
         // The old key is not needed any more.
         for id in 0..4 {
-            let new = employees(place, LocalKeys::new("k2", [2; 32]));
+            let new = employees(fixture, LocalKeys::new("k2", [2; 32]));
             let found = new.get(("Sales", format!("{id:06}"))).await.unwrap().unwrap();
-            assert_eq!(found.salary, Some(5000), "{}", place.name);
+            assert_eq!(found.salary, Some(5000), "{}", fixture.name);
         }
     }
 }

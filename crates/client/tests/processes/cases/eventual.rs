@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tavola_client::eventual::{Attempt, EventualTransaction, MoveEntity, Worker};
 use tavola_client::{DynamicEntity, Result, TableClient};
 
-use super::{Case, Place, keys, settings};
+use super::{Case, Fixture, keys, settings};
 
 /// Writes a line in each of two ledgers, once, however often it runs.
 #[derive(Serialize, Deserialize)]
@@ -33,35 +33,35 @@ impl EventualTransaction for Pay {
 
 pub struct Transfer;
 
-fn worker(place: &Place) -> Worker {
-    let worker = Worker::new(place.intents(), settings());
-    worker.with::<Pay>(Arc::new(place.table())).with::<MoveEntity>(Arc::new(place.account.clone()))
+fn worker(fixture: &Fixture) -> Worker {
+    let worker = Worker::new(fixture.intents(), settings());
+    worker.with::<Pay>(Arc::new(fixture.table())).with::<MoveEntity>(Arc::new(fixture.account.clone()))
 }
 
 impl Case for Transfer {
     const HAS_INTENTS: bool = true;
 
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
-        place.intents().create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
+        fixture.intents().create().await.unwrap();
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        place.intents().submit(&Pay { amount: 5 }).await?;
-        worker(place).drain().await.map(|_| ())
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        fixture.intents().submit(&Pay { amount: 5 }).await?;
+        worker(fixture).drain().await.map(|_| ())
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        worker(place).drain().await.map(|_| ())
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        worker(fixture).drain().await.map(|_| ())
     }
 
-    async fn verify(&self, place: &Place, told: bool) {
-        let keys = keys(&place.table()).await;
+    async fn verify(&self, fixture: &Fixture, told: bool) {
+        let keys = keys(&fixture.table()).await;
         let lines = |ledger: &str| {
             keys.iter().filter(|key| key.partition == ledger && key.row.starts_with("line-")).count()
         };
         let both = (lines("from"), lines("to"));
-        assert!(both == (1, 1) || !told && both == (0, 0), "{} {keys:?}", place.name);
+        assert!(both == (1, 1) || !told && both == (0, 0), "{} {keys:?}", fixture.name);
     }
 }
 
@@ -72,24 +72,24 @@ const KEY: (&str, &str) = ("Sales", "empid_000212");
 impl Case for Move {
     const HAS_INTENTS: bool = true;
 
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
-        place.table_of("archive").create().await.unwrap();
-        place.intents().create().await.unwrap();
-        place.table().insert(&DynamicEntity::new(KEY).with("A", 1), None).await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
+        fixture.table_of("archive").create().await.unwrap();
+        fixture.intents().create().await.unwrap();
+        fixture.table().insert(&DynamicEntity::new(KEY).with("A", 1), None).await.unwrap();
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        place.intents().move_entity(&place.table(), KEY, &place.table_of("archive")).await?;
-        worker(place).drain().await.map(|_| ())
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        fixture.intents().move_entity(&fixture.table(), KEY, &fixture.table_of("archive")).await?;
+        worker(fixture).drain().await.map(|_| ())
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        worker(place).drain().await.map(|_| ())
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        worker(fixture).drain().await.map(|_| ())
     }
 
-    async fn verify(&self, place: &Place, told: bool) {
-        let there = (keys(&place.table()).await.len(), keys(&place.table_of("archive")).await.len());
-        assert!(there == (0, 1) || !told && there == (1, 0), "{} {there:?}", place.name);
+    async fn verify(&self, fixture: &Fixture, told: bool) {
+        let there = (keys(&fixture.table()).await.len(), keys(&fixture.table_of("archive")).await.len());
+        assert!(there == (0, 1) || !told && there == (1, 0), "{} {there:?}", fixture.name);
     }
 }

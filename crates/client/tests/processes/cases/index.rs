@@ -4,7 +4,7 @@ use tavola_client::eventual::{Settle, Worker};
 use tavola_client::index::{IndexedTable, Mend};
 use tavola_client::{Entity, Error, Result};
 
-use super::{Case, Place, settings};
+use super::{Case, Fixture, settings};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{department}", row = "empid_{id:06}", entity_type = "Employee")]
@@ -31,17 +31,17 @@ fn don() -> Employee {
 
 const KEY: (&str, &str) = ("Sales", "empid_000212");
 
-fn employees(place: &Place) -> IndexedTable<Employee> {
-    IndexedTable::with_intents(place.table(), place.intents())
+fn employees(fixture: &Fixture) -> IndexedTable<Employee> {
+    IndexedTable::with_intents(fixture.table(), fixture.intents())
 }
 
-fn worker(place: &Place) -> Worker {
-    Worker::new(place.intents(), settings()).serve(employees(place))
+fn worker(fixture: &Fixture) -> Worker {
+    Worker::new(fixture.intents(), settings()).serve(employees(fixture))
 }
 
-async fn is_clean(place: &Place) -> u64 {
-    let report = employees(place).verify(Mend::Tell, None).await.unwrap();
-    assert!(report.is_clean(), "{} {report:?}", place.name);
+async fn is_clean(fixture: &Fixture) -> u64 {
+    let report = employees(fixture).verify(Mend::Tell, None).await.unwrap();
+    assert!(report.is_clean(), "{} {report:?}", fixture.name);
     report.entities
 }
 
@@ -58,16 +58,16 @@ pub struct Index(pub Work);
 impl Case for Index {
     const HAS_INTENTS: bool = true;
 
-    async fn prepare(&self, place: &Place) {
-        employees(place).create().await.unwrap();
-        place.intents().create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        employees(fixture).create().await.unwrap();
+        fixture.intents().create().await.unwrap();
         if self.0 != Work::Insert {
-            employees(place).insert(&don(), Settle::Wait).await.unwrap();
+            employees(fixture).insert(&don(), Settle::Wait).await.unwrap();
         }
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        let employees = employees(place);
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        let employees = employees(fixture);
         if self.0 == Work::Insert {
             return employees.insert(&don(), Settle::Wait).await.map(|_| ());
         }
@@ -87,12 +87,12 @@ impl Case for Index {
         }
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        worker(place).drain().await.map(|_| ())
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        worker(fixture).drain().await.map(|_| ())
     }
 
-    async fn verify(&self, place: &Place, told: bool) {
-        let table = employees(place);
+    async fn verify(&self, fixture: &Fixture, told: bool) {
+        let table = employees(fixture);
         let found = table.get(KEY).await.unwrap().map(|stored| stored.value);
         let changed = match self.0 {
             Work::Insert => Some(don()),
@@ -106,8 +106,8 @@ impl Case for Index {
             Work::Delete => None,
         };
         let before = (self.0 != Work::Insert).then(don);
-        assert!(found == changed || !told && found == before, "{} {told} {found:?}", place.name);
-        assert_eq!(is_clean(place).await, u64::from(found.is_some()));
+        assert!(found == changed || !told && found == before, "{} {told} {found:?}", fixture.name);
+        assert_eq!(is_clean(fixture).await, u64::from(found.is_some()));
         for badge in ["4711", "4712"] {
             let owner = table.find(Employee::by_badge(badge)).await.unwrap().map(|stored| stored.value);
             assert_eq!(owner, found.clone().filter(|found| found.badge.as_deref() == Some(badge)));
@@ -116,7 +116,7 @@ impl Case for Index {
         let entries = found
             .as_ref()
             .map_or(0, |found| 2 + usize::from(found.email.is_some()) + usize::from(found.badge.is_some()));
-        assert_eq!(super::rows(&place.table()).await.len(), entries, "{}", place.name);
+        assert_eq!(super::rows(&fixture.table()).await.len(), entries, "{}", fixture.name);
     }
 }
 
@@ -126,27 +126,27 @@ pub struct Rebuild;
 impl Case for Rebuild {
     const HAS_INTENTS: bool = true;
 
-    async fn prepare(&self, place: &Place) {
-        employees(place).create().await.unwrap();
-        place.intents().create().await.unwrap();
-        place.table().insert(&don(), None).await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        employees(fixture).create().await.unwrap();
+        fixture.intents().create().await.unwrap();
+        fixture.table().insert(&don(), None).await.unwrap();
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
         for index in ["by_email", "by_badge", "by_last_name"] {
-            employees(place).rebuild(index, None).await?;
+            employees(fixture).rebuild(index, None).await?;
         }
         Ok(())
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        worker(place).drain().await?;
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        worker(fixture).drain().await?;
         // `Taken` is by a reservation of the call that was killed: its intent gives it back.
-        self.call(place).await
+        self.call(fixture).await
     }
 
-    async fn verify(&self, place: &Place, _: bool) {
-        assert_eq!(is_clean(place).await, 1);
-        assert_eq!(super::rows(&place.table()).await.len(), 4, "{}", place.name);
+    async fn verify(&self, fixture: &Fixture, _: bool) {
+        assert_eq!(is_clean(fixture).await, 1);
+        assert_eq!(super::rows(&fixture.table()).await.len(), 4, "{}", fixture.name);
     }
 }

@@ -6,7 +6,7 @@ use tavola_client::patterns::spread::Spread;
 use tavola_client::{DateTime, DynamicEntity, Entity, Error, In, Result};
 
 use super::derived::Work;
-use super::{Case, Place, rows};
+use super::{Case, Fixture, rows};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{user}", row = "{at:desc}_{id:04}")]
@@ -26,17 +26,17 @@ fn day(day: u32) -> DateTime {
     DateTime::from_parts((2026, 11, day), (10, 0, 0), 0).unwrap()
 }
 
-fn logins(place: &Place) -> PeriodTables<Login> {
-    PeriodTables::new(place.account.clone(), &format!("{}x", place.name), Period::Day).unwrap()
+fn logins(fixture: &Fixture) -> PeriodTables<Login> {
+    PeriodTables::new(fixture.account.clone(), &format!("{}x", fixture.name), Period::Day).unwrap()
 }
 
-async fn log_in(place: &Place, at: u32) -> Result<()> {
-    logins(place).insert(&Login { user: "don".into(), at: day(at), id: 1 }).await.map(|_| ())
+async fn log_in(fixture: &Fixture, at: u32) -> Result<()> {
+    logins(fixture).insert(&Login { user: "don".into(), at: day(at), id: 1 }).await.map(|_| ())
 }
 
-async fn days(place: &Place) -> Vec<String> {
-    let prefix = format!("{}x", place.name);
-    let tables = place.account.tables(Some(&prefix)).await.unwrap();
+async fn days(fixture: &Fixture) -> Vec<String> {
+    let prefix = format!("{}x", fixture.name);
+    let tables = fixture.account.tables(Some(&prefix)).await.unwrap();
     tables.into_iter().map(|name| name[prefix.len()..].to_owned()).collect()
 }
 
@@ -44,22 +44,22 @@ async fn days(place: &Place) -> Vec<String> {
 pub struct Drop;
 
 impl Case for Drop {
-    async fn prepare(&self, place: &Place) {
+    async fn prepare(&self, fixture: &Fixture) {
         for at in 11..=14 {
-            log_in(place, at).await.unwrap();
+            log_in(fixture, at).await.unwrap();
         }
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        logins(place).drop_before(day(14)).await.map(|_| ())
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        logins(fixture).drop_before(day(14)).await.map(|_| ())
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        self.call(place).await
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        self.call(fixture).await
     }
 
-    async fn verify(&self, place: &Place, _: bool) {
-        assert_eq!(days(place).await, ["20261114"], "{}", place.name);
+    async fn verify(&self, fixture: &Fixture, _: bool) {
+        assert_eq!(days(fixture).await, ["20261114"], "{}", fixture.name);
     }
 }
 
@@ -67,22 +67,22 @@ impl Case for Drop {
 pub struct FirstOfPeriod;
 
 impl Case for FirstOfPeriod {
-    async fn prepare(&self, _: &Place) {}
+    async fn prepare(&self, _: &Fixture) {}
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        log_in(place, 14).await
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        log_in(fixture, 14).await
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        match self.call(place).await {
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        match self.call(fixture).await {
             Err(Error::Taken { .. }) => Ok(()),
             called => called,
         }
     }
 
-    async fn verify(&self, place: &Place, _: bool) {
-        assert_eq!(days(place).await, ["20261114"], "{}", place.name);
-        assert_eq!(rows(&place.table_of("x20261114")).await.len(), 1, "{}", place.name);
+    async fn verify(&self, fixture: &Fixture, _: bool) {
+        assert_eq!(days(fixture).await, ["20261114"], "{}", fixture.name);
+        assert_eq!(rows(&fixture.table_of("x20261114")).await.len(), 1, "{}", fixture.name);
     }
 }
 
@@ -98,15 +98,15 @@ fn year(days: usize) -> DynamicEntity {
 impl Case for WideEntity {
     const HAS_REPAIR: bool = false;
 
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
         if self.0 != Work::Insert {
-            place.table().insert_wide(&year(600)).await.unwrap();
+            fixture.table().insert_wide(&year(600)).await.unwrap();
         }
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        let table = place.table();
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        let table = fixture.table();
         match self.0 {
             Work::Insert => table.insert_wide(&year(900)).await,
             Work::Change => {
@@ -118,21 +118,21 @@ impl Case for WideEntity {
         }
     }
 
-    async fn settle(&self, _: &Place) -> Result<()> {
+    async fn settle(&self, _: &Fixture) -> Result<()> {
         Ok(())
     }
 
-    async fn verify(&self, place: &Place, told: bool) {
-        let found = place.table().get_wide::<DynamicEntity>(WIDE).await.unwrap();
+    async fn verify(&self, fixture: &Fixture, told: bool) {
+        let found = fixture.table().get_wide::<DynamicEntity>(WIDE).await.unwrap();
         let days = found.as_ref().map(|found| found.properties.len());
         let (before, after) = match self.0 {
             Work::Insert => (None, Some(900)),
             Work::Change => (Some(600), Some(900)),
             Work::Delete => (Some(600), None),
         };
-        assert!(days == after || !told && days == before, "{} {days:?}", place.name);
+        assert!(days == after || !told && days == before, "{} {days:?}", fixture.name);
         let parts = found.map_or(0, |found| found.parts);
-        assert_eq!(rows(&place.table()).await.len(), parts, "{}: no part is left over", place.name);
+        assert_eq!(rows(&fixture.table()).await.len(), parts, "{}: no part is left over", fixture.name);
     }
 }
 
@@ -142,28 +142,28 @@ pub struct Add;
 impl Case for Add {
     const HAS_REPAIR: bool = false;
 
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
-        Series::<24>::new(place.table(), "Hour").set(("Sales", "day"), 3, 10).await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
+        Series::<24>::new(fixture.table(), "Hour").set(("Sales", "day"), 3, 10).await.unwrap();
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        let hours = Series::<24>::new(place.table(), "Hour");
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        let hours = Series::<24>::new(fixture.table(), "Hour");
         hours.add(("Sales", "day"), 3, 5).await?;
         hours.add_sharded(("Sales", "day"), 1, 3, 7).await.map(|_| ())
     }
 
-    async fn settle(&self, _: &Place) -> Result<()> {
+    async fn settle(&self, _: &Fixture) -> Result<()> {
         Ok(())
     }
 
-    async fn verify(&self, place: &Place, told: bool) {
-        let hours = Series::<24>::new(place.table(), "Hour");
+    async fn verify(&self, fixture: &Fixture, told: bool) {
+        let hours = Series::<24>::new(fixture.table(), "Hour");
         let own = hours.get(("Sales", "day")).await.unwrap()[3];
         let shard = hours.get_sharded(("Sales", "day")).await.unwrap()[3];
         let after = (own, shard) == (Some(15), Some(7));
         let before = shard.is_none() && (own == Some(10) || own == Some(15));
-        assert!(after || !told && before, "{} {own:?} {shard:?}", place.name);
+        assert!(after || !told && before, "{} {own:?} {shard:?}", fixture.name);
     }
 }
 
@@ -180,33 +180,33 @@ pub struct Growth;
 const EVENTS: u32 = 3;
 
 impl Case for Growth {
-    async fn prepare(&self, place: &Place) {
-        place.table().create().await.unwrap();
-        let events = Spread::<2>::open(place.table()).await.unwrap();
+    async fn prepare(&self, fixture: &Fixture) {
+        fixture.table().create().await.unwrap();
+        let events = Spread::<2>::open(fixture.table()).await.unwrap();
         for number in 0..EVENTS {
             events.insert(&Event { hour: "18".into(), number }).await.unwrap();
         }
     }
 
-    async fn call(&self, place: &Place) -> Result<()> {
-        let mut events = Spread::<4>::grow(place.table()).await?;
+    async fn call(&self, fixture: &Fixture) -> Result<()> {
+        let mut events = Spread::<4>::grow(fixture.table()).await?;
         events.move_grown(None).await?;
         events.settle_growth().await
     }
 
-    async fn settle(&self, place: &Place) -> Result<()> {
-        self.call(place).await
+    async fn settle(&self, fixture: &Fixture) -> Result<()> {
+        self.call(fixture).await
     }
 
-    async fn verify(&self, place: &Place, _: bool) {
-        let events = Spread::<4>::open(place.table()).await.unwrap();
+    async fn verify(&self, fixture: &Fixture, _: bool) {
+        let events = Spread::<4>::open(fixture.table()).await.unwrap();
         let found = events.query::<Event>(In::partition("18")).collect().await.unwrap();
         let numbers: Vec<u32> = found.iter().map(|event| event.number).collect();
-        assert_eq!(numbers, (0..EVENTS).collect::<Vec<_>>(), "{}", place.name);
+        assert_eq!(numbers, (0..EVENTS).collect::<Vec<_>>(), "{}", fixture.name);
         for number in 0..EVENTS {
             let key = Event::key_of(("18", number)).unwrap();
-            assert!(events.get::<Event>(key).await.unwrap().is_some(), "{}", place.name);
+            assert!(events.get::<Event>(key).await.unwrap().is_some(), "{}", fixture.name);
         }
-        assert_eq!(rows(&place.table()).await.len(), 1 + EVENTS as usize, "{}", place.name);
+        assert_eq!(rows(&fixture.table()).await.len(), 1 + EVENTS as usize, "{}", fixture.name);
     }
 }

@@ -1,6 +1,6 @@
 //! What is killed: every call of every pattern that makes more than one request, and the core's writes.
 //!
-//! A case prepares its place, makes one call, knows what repairs after a crash (a worker, or the same call again), and
+//! A case prepares its fixture, makes one call, knows what repairs after a crash (a worker, or the same call again), and
 //! verifies that nothing is missing and nothing is left over.
 
 mod blobs;
@@ -17,7 +17,7 @@ use tavola_client::{
     ContainerClient, DynamicEntity, EntityKey, In, QueueClient, Result, Stored, TableClient,
 };
 
-use crate::process::Place;
+use crate::process::Fixture;
 
 /// The lease in a process that is killed: short enough to wait for. Where it is too short for a call on a slow machine, the
 /// call says so and a worker does the rest.
@@ -31,16 +31,16 @@ pub trait Case: Send + Sync {
     /// There is something to do after a crash.
     const HAS_REPAIR: bool = true;
     /// Makes what the call needs.
-    fn prepare(&self, place: &Place) -> impl Future<Output = ()> + Send;
+    fn prepare(&self, fixture: &Fixture) -> impl Future<Output = ()> + Send;
     /// The call.
-    fn call(&self, place: &Place) -> impl Future<Output = Result<()>> + Send;
+    fn call(&self, fixture: &Fixture) -> impl Future<Output = Result<()>> + Send;
     /// Repairs what can be repaired now; an error is worth another try.
-    fn settle(&self, place: &Place) -> impl Future<Output = Result<()>> + Send;
+    fn settle(&self, fixture: &Fixture) -> impl Future<Output = Result<()>> + Send;
     /// Looks at everything. `told` says that the call ended well.
-    fn verify(&self, place: &Place, told: bool) -> impl Future<Output = ()> + Send;
+    fn verify(&self, fixture: &Fixture, told: bool) -> impl Future<Output = ()> + Send;
 }
 
-impl Place {
+impl Fixture {
     pub fn table(&self) -> TableClient {
         self.account.table(&self.name)
     }
@@ -81,17 +81,17 @@ fn settings() -> WorkerSettings {
 macro_rules! cases {
     ($($name:ident = $case:expr,)*) => {
         /// Makes the call of a case, in whatever process this is.
-        pub async fn call(name: &str, place: &Place) -> Result<()> {
+        pub async fn call(name: &str, fixture: &Fixture) -> Result<()> {
             match name {
-                $(stringify!($name) => $case.call(place).await,)*
+                $(stringify!($name) => $case.call(fixture).await,)*
                 other => panic!("there is no case {other}"),
             }
         }
 
         /// Repairs after it.
-        pub async fn settle(name: &str, place: &Place) -> Result<()> {
+        pub async fn settle(name: &str, fixture: &Fixture) -> Result<()> {
             match name {
-                $(stringify!($name) => $case.settle(place).await,)*
+                $(stringify!($name) => $case.settle(fixture).await,)*
                 other => panic!("there is no case {other}"),
             }
         }
@@ -114,15 +114,16 @@ cases! {
     index_clear = index::Index(index::Work::Clear),
     index_delete = index::Index(index::Work::Delete),
     index_rebuild = index::Rebuild,
-    list_insert = derived::List { place: derived::Where::Partition, work: derived::Work::Insert },
-    list_change = derived::List { place: derived::Where::Partition, work: derived::Work::Change },
-    list_delete = derived::List { place: derived::Where::Partition, work: derived::Work::Delete },
-    list_elsewhere_insert = derived::List { place: derived::Where::Table, work: derived::Work::Insert },
-    list_elsewhere_change = derived::List { place: derived::Where::Table, work: derived::Work::Change },
-    list_elsewhere_delete = derived::List { place: derived::Where::Table, work: derived::Work::Delete },
-    list_in_blobs_insert = derived::List { place: derived::Where::Blobs, work: derived::Work::Insert },
-    list_in_blobs_change = derived::List { place: derived::Where::Blobs, work: derived::Work::Change },
-    list_in_blobs_delete = derived::List { place: derived::Where::Blobs, work: derived::Work::Delete },
+    list_insert = derived::List { location: derived::Where::Partition, work: derived::Work::Insert },
+    list_change = derived::List { location: derived::Where::Partition, work: derived::Work::Change },
+    list_delete = derived::List { location: derived::Where::Partition, work: derived::Work::Delete },
+    list_elsewhere_insert = derived::List { location: derived::Where::Table, work: derived::Work::Insert },
+    list_elsewhere_change = derived::List { location: derived::Where::Table, work: derived::Work::Change },
+    list_elsewhere_delete = derived::List { location: derived::Where::Table, work: derived::Work::Delete },
+    list_grown = derived::GrownList,
+    list_in_blobs_insert = derived::List { location: derived::Where::Blobs, work: derived::Work::Insert },
+    list_in_blobs_change = derived::List { location: derived::Where::Blobs, work: derived::Work::Change },
+    list_in_blobs_delete = derived::List { location: derived::Where::Blobs, work: derived::Work::Delete },
     embedded_insert = derived::Embedded(derived::Work::Insert),
     embedded_change = derived::Embedded(derived::Work::Change),
     embedded_delete = derived::Embedded(derived::Work::Delete),
