@@ -3,6 +3,8 @@
 use tavola_model::DateTime;
 
 use super::Seen;
+use crate::template::Start;
+use crate::traffic::Compared;
 use crate::{KeyPart, KeySample, Proposal, SampleEntity, Template};
 
 /// Digits to which numbers are padded in a proposal.
@@ -141,15 +143,33 @@ pub(crate) fn after_prefix(prefix: &str) -> String {
     text
 }
 
-/// How a query would name the keys: the partition whole, and RowKeys by what they begin with.
-pub(super) fn query_line(partition: &str, row_prefix: &str, is_whole_row: bool) -> KeySample {
+/// The RowKeys that a query asks for, by a template: what it begins with where the values are known, and behind it the
+/// bounds of the first value that is not, where keys sort as the values do.
+pub(super) fn row_bounds(start: &Start<'_>, compared: &[Compared]) -> Vec<(&'static str, String)> {
+    let Some(open) = &start.open else { return vec![("eq", start.text.clone())] };
+    let (mut lower, mut upper) = (None, None);
+    for compared in compared.iter().filter(|compared| compared.property == open.property) {
+        let Some((value, is_backwards)) = open.sorted(&compared.value) else { continue };
+        let key = format!("{}{value}", start.text);
+        match (compared.operator.as_str(), is_backwards) {
+            ("ge" | "gt", false) | ("le" | "lt", true) => lower = Some(key),
+            ("le" | "lt", false) | ("ge" | "gt", true) => upper = Some(after_prefix(&key)),
+            _ => {}
+        }
+    }
+    if !start.text.is_empty() {
+        upper = upper.or_else(|| Some(after_prefix(&start.text)));
+        lower = lower.or_else(|| Some(start.text.clone()));
+    }
+    let lower = lower.map(|key| ("ge", key));
+    lower.into_iter().chain(upper.map(|key| ("lt", key))).collect()
+}
+
+/// How a query would name the keys: the partition whole, and RowKeys by their bounds.
+pub(super) fn query_line(partition: &str, rows: &[(&'static str, String)]) -> KeySample {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    let row = if is_whole_row {
-        vec![KeyPart::new(format!("eq {}", quoted(row_prefix)))]
-    } else if row_prefix.is_empty() {
-        Vec::new()
-    } else {
-        vec![KeyPart::new(format!("ge {} lt {}", quoted(row_prefix), quoted(&after_prefix(row_prefix))))]
-    };
+    let bounds: Vec<String> =
+        rows.iter().map(|(operator, key)| format!("{operator} {}", quoted(key))).collect();
+    let row = if bounds.is_empty() { Vec::new() } else { vec![KeyPart::new(bounds.join(" "))] };
     KeySample { label: "query", partition: vec![KeyPart::new(format!("eq {}", quoted(partition)))], row }
 }

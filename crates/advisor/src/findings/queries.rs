@@ -2,7 +2,7 @@
 
 use tavola_model::PlanKind;
 
-use super::propose::{NUMBER_WIDTH, key_lines, query_line, value_of};
+use super::propose::{NUMBER_WIDTH, key_lines, query_line, row_bounds, value_of};
 use super::{Seen, number, shown, shown_bytes};
 use crate::traffic::{Compared, PlanMix, ShapeTraffic};
 use crate::{Example, Finding, Pattern, Proposal, Rule, Severity, Template};
@@ -192,9 +192,8 @@ fn with_keys(
     let templates = (Template::parse(&proposal.partition), Template::parse(&proposal.row));
     if let (Ok(partition), Ok(row)) = templates {
         let (partition, is_whole) = partition.expand_known(known);
-        let (row, is_whole_row) = row.expand_known(known);
         if is_whole && keys.len() > 1 {
-            keys.push(query_line(&partition, &row, is_whole_row));
+            keys.push(query_line(&partition, &row_bounds(&row.start(known), &shape.compared)));
         }
     }
     Advice { pattern, advice, price, proposal: Some(proposal), keys }

@@ -119,7 +119,10 @@ fn a_comparison_of_numbers_wants_an_index_that_sorts() {
         Rule::PartitionScan,
         Pattern::IntraPartitionIndex,
     );
+    assert_eq!(keys_text(&finding, "query"), "eq 'Sales' / ge 'Age_0000000060' lt 'Age`'");
     assert_eq!(finding.what_if.unwrap().row, "Age_{Age:010}_{RowKey}");
+    let finding = only(queries(50, "Age gt 60", 5_000, 50), Rule::TableScan, Pattern::IndexEntities);
+    assert_eq!(keys_text(&finding, "query"), "eq 'Age_index' / ge '0000000060'");
 }
 
 #[test]

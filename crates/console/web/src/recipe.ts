@@ -18,6 +18,9 @@ const buckets = (form: string) => Number(/^mod(\d+)$/.exec(form)?.[1] ?? 0);
 const digits = (form: string) => Number(/^0(\d+)$/.exec(form)?.[1] ?? 0);
 const all = (proposal: Proposal) => [...pieces(proposal.partition), ...pieces(proposal.row)];
 
+/** Properties that an entity must have to get the new keys. */
+const needed = (proposal: Proposal) => [...new Set(all(proposal).map((piece) => piece.property))].filter((name) => name && !['PartitionKey', 'RowKey', 'Timestamp'].includes(name));
+
 /** Where the new entities go: an index of the same partition is written in one transaction with what it points at. */
 const isTogether = (proposal: Proposal) => proposal.is_index && proposal.partition === '{PartitionKey}';
 export function place(finding: Finding): string {
@@ -70,15 +73,16 @@ function python(finding: Finding, proposal: Proposal): string {
     ...(target === finding.table ? [] : [`${proposal.is_index ? 'index' : 'new'} = service.create_table_if_not_exists(${quoted(target)})`]),
     '',
     '# Once, for what is there already.',
-    `for entity in list(table.list_entities()):`,
-    `    ${target === finding.table ? 'table' : proposal.is_index ? 'index' : 'new'}.upsert_entity(${name}(entity))`,
+    'for entity in list(table.list_entities()):',
+    ...(needed(proposal).length ? [`    if all(name in entity for name in ${JSON.stringify(needed(proposal))}):`] : []),
+    `${needed(proposal).length ? '    ' : ''}    ${target === finding.table ? 'table' : proposal.is_index ? 'index' : 'new'}.upsert_entity(${name}(entity))`,
     '',
     ...(proposal.is_index
       ? isTogether(proposal)
         ? ['# With each write: both or none.', `table.submit_transaction([("upsert", entity), ("upsert", ${name}(entity))])`]
         : ['# With each write. The second can fail alone: send it through a queue, or write it again.', 'table.upsert_entity(entity)', `index.upsert_entity(${name}(entity))`]
       : ['# From now on.', `new.upsert_entity(${name}(entity))`]),
-    ...(asked ? ['', '# Instead of the scan.', `found = ${target === finding.table ? 'table' : proposal.is_index ? 'index' : 'new'}.query_entities(${quoted(asked)})`] : []),
+    ...(asked ? ['', '# Instead of the scan; what these keys do not say of the filter goes behind them.', `found = ${target === finding.table ? 'table' : proposal.is_index ? 'index' : 'new'}.query_entities(${quoted(asked)})`] : []),
   ];
   return lines.join('\n');
 }
@@ -115,13 +119,14 @@ function csharp(finding: Finding, proposal: Proposal): string {
     '',
     '// Once, for what is there already.',
     'foreach (var entity in table.Query<TableEntity>().ToList())',
-    `    await ${into}.UpsertEntityAsync(${name}(entity), TableUpdateMode.Replace);`,
+    ...(needed(proposal).length ? [`    if (${needed(proposal).map((name) => `entity.ContainsKey(${quoted(name)})`).join(' && ')})`] : []),
+    `${needed(proposal).length ? '    ' : ''}    await ${into}.UpsertEntityAsync(${name}(entity), TableUpdateMode.Replace);`,
     '',
     ...(proposal.is_index
       ? isTogether(proposal)
         ? ['// With each write: both or none.', 'await table.SubmitTransactionAsync(new[] { entity, IndexOf(entity) }', '    .Select(one => new TableTransactionAction(TableTransactionActionType.UpsertReplace, one)));']
         : ['// With each write. The second can fail alone: send it through a queue, or write it again.', 'await table.UpsertEntityAsync(entity, TableUpdateMode.Replace);', 'await index.UpsertEntityAsync(IndexOf(entity), TableUpdateMode.Replace);']
       : ['// From now on.', 'await renewed.UpsertEntityAsync(WithNewKeys(entity), TableUpdateMode.Replace);']),
-    ...(asked ? ['', '// Instead of the scan.', `var found = ${into}.Query<TableEntity>(${quoted(asked)});`] : []),
+    ...(asked ? ['', '// Instead of the scan; what these keys do not say of the filter goes behind them.', `var found = ${into}.Query<TableEntity>(${quoted(asked)});`] : []),
   ].join('\n');
 }
