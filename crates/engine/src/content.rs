@@ -23,8 +23,10 @@
 use std::fmt;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tavola_model::{Clock, DateTime};
 
 use crate::{ByteSource, Cause, EngineError, ScannedRow, SourceError, SpaceId, TickClock};
@@ -59,10 +61,18 @@ pub trait ContentStore: Send + Sync + 'static {
         range: Range<u64>,
     ) -> Result<Box<dyn ByteSource>, ContentError>;
 
-    /// A new content with the same bytes. Contents are never shared, so that each is dropped with its owner.
-    async fn copy(&self, space: SpaceId, content: &Content, owner: &Owner) -> Result<Content, ContentError> {
-        let mut source = self.read(space, content, 0..content.length).await?;
-        self.put(owner, ContentSize::Exactly(content.length), source.as_mut()).await
+    /// A new content with the same bytes. Contents are never shared, so that each is dropped with its owner. Adds to
+    /// `copied` what has been copied, while it goes on.
+    async fn copy(
+        &self,
+        space: SpaceId,
+        content: &Content,
+        owner: &Owner,
+        copied: &AtomicU64,
+    ) -> Result<Content, ContentError> {
+        let source = self.read(space, content, 0..content.length).await?;
+        let mut source = CountedSource { source, copied };
+        self.put(owner, ContentSize::Exactly(content.length), &mut source).await
     }
 
     /// Drops contents of a space, durably. One that is not there is passed over.
@@ -78,6 +88,21 @@ pub trait ContentStore: Send + Sync + 'static {
         from: Option<ContentCursor>,
         visit: &mut VisitContent<'_>,
     ) -> Result<Option<ContentCursor>, ContentError>;
+}
+
+/// A source that counts what is taken from it.
+struct CountedSource<'a> {
+    source: Box<dyn ByteSource>,
+    copied: &'a AtomicU64,
+}
+
+#[async_trait]
+impl ByteSource for CountedSource<'_> {
+    async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
+        let piece = self.source.next().await?;
+        self.copied.fetch_add(piece.as_ref().map_or(0, |piece| piece.len() as u64), Ordering::Relaxed);
+        Ok(piece)
+    }
 }
 
 /// Takes one content of a visit and says whether to go on.

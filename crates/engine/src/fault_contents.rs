@@ -6,6 +6,7 @@
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -149,9 +150,15 @@ impl ContentStore for FaultContents {
         }))
     }
 
-    async fn copy(&self, space: SpaceId, content: &Content, owner: &Owner) -> Result<Content, ContentError> {
+    async fn copy(
+        &self,
+        space: SpaceId,
+        content: &Content,
+        owner: &Owner,
+        copied: &AtomicU64,
+    ) -> Result<Content, ContentError> {
         self.before_write().await?;
-        let outcome = self.inner.copy(space, content, owner).await;
+        let outcome = self.inner.copy(space, content, owner, copied).await;
         self.after_write(outcome).await
     }
 

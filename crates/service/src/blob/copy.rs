@@ -5,6 +5,7 @@
 //! the caller may read the source.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tavola_engine::{ContentError, ContentSize, Owner};
 use tavola_model::{
@@ -73,7 +74,7 @@ impl Blobs {
             let body = Body::Data(unnamed.data());
             (BlobKind::Block, CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] }, Some(sums))
         } else {
-            (record.kind, self.copy_body(&source_place, &record, &location).await?, None)
+            (record.kind, self.copy_body(&source_place, &record, &location, &AtomicU64::new(0)).await?, None)
         };
         let status = if pending.is_some() { CopyStatus::Pending } else { CopyStatus::Success };
         let shown = CopyShown {
@@ -264,15 +265,17 @@ impl Blobs {
         self.receive(to, source.as_mut(), size, announced, true).await
     }
 
-    /// Copies a body as it is, with its blocks or pages.
+    /// Copies a body as it is, with its blocks or pages. `copied` says how far it is, meanwhile.
     pub async fn copy_body(
         &self,
         from: &BlobLocation,
         record: &Record,
         to: &BlobLocation,
+        copied: &AtomicU64,
     ) -> Result<CopiedBody, Failure> {
         for _ in 0..ATTEMPTS_MAX {
-            match self.try_copy_body(from, record, to).await {
+            copied.store(0, Ordering::Relaxed);
+            match self.try_copy_body(from, record, to, copied).await {
                 Err(Failure::Content(ContentError::Missing { .. })) => {}
                 done => return done,
             }
@@ -285,10 +288,11 @@ impl Blobs {
         from: &BlobLocation,
         record: &Record,
         to: &BlobLocation,
+        so_far: &AtomicU64,
     ) -> Result<CopiedBody, Failure> {
         match &record.body {
             Body::Data(data) => {
-                let unnamed = self.copy_data(from, data, to).await?;
+                let unnamed = self.copy_data(from, data, to, so_far).await?;
                 let body = Body::Data(unnamed.data());
                 Ok(CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] })
             }
@@ -305,7 +309,7 @@ impl Blobs {
                         content @ Data::Content(_) => content,
                     };
                     left -= data.length();
-                    let copied = self.copy_data(from, &data, to).await?;
+                    let copied = self.copy_data(from, &data, to, so_far).await?;
                     pieces.push(Piece { block, data: copied.data() });
                     unnamed.push(copied);
                 }
@@ -313,7 +317,7 @@ impl Blobs {
                 Ok(CopiedBody { body, further, unnamed })
             }
             Body::Pages { generations, length } => {
-                let (further, generation, unnamed) = self.copy_pages(from, generations, to).await?;
+                let (further, generation, unnamed) = self.copy_pages(from, generations, to, so_far).await?;
                 let body = Body::Pages { generations: vec![generation], length: *length };
                 Ok(CopiedBody { body, further, unnamed })
             }
@@ -325,12 +329,16 @@ impl Blobs {
         from: &BlobLocation,
         data: &Data,
         to: &BlobLocation,
+        so_far: &AtomicU64,
     ) -> Result<Unnamed, Failure> {
         let copied = match data {
-            Data::Inline(bytes) => Data::Inline(bytes.clone()),
+            Data::Inline(bytes) => {
+                so_far.fetch_add(data.length(), Ordering::Relaxed);
+                Data::Inline(bytes.clone())
+            }
             Data::Content(content) => {
                 let owner = Owner { space: to.space, partition: to.partition.clone() };
-                Data::Content(self.contents.copy(from.space, content, &owner).await?)
+                Data::Content(self.contents.copy(from.space, content, &owner, so_far).await?)
             }
         };
         Ok(self.unnamed(to, copied))

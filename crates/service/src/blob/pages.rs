@@ -7,6 +7,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -245,6 +246,7 @@ impl Blobs {
         from: &BlobLocation,
         generations: &[u64],
         to: &BlobLocation,
+        so_far: &AtomicU64,
     ) -> Result<(Vec<(Vec<u8>, Bytes)>, u64, Vec<Unnamed>), Failure> {
         let generation = self.fresh_generation();
         let cells = self.cells(from, generations, 0..u64::MAX).await?;
@@ -252,7 +254,7 @@ impl Blobs {
         for data in cells.values().flat_map(Cell::data) {
             let Some(id) = data.content() else { continue };
             if let Entry::Vacant(copy) = copies.entry(id) {
-                let copied = self.copy_data(from, data, to).await?;
+                let copied = self.copy_data(from, data, to, so_far).await?;
                 copy.insert(copied.data());
                 unnamed.push(copied);
             }

@@ -7,7 +7,10 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tavola_engine::{Change, Position, ScanRange, ScannedRow, SpaceId, StoredRow};
@@ -20,6 +23,7 @@ use tokio::task::AbortHandle;
 use super::Blobs;
 use super::change::{BlobLocation, existing_in, put_record, record_in};
 use super::conditions::{Unmet, check_write};
+use super::copy::CopiedBody;
 use super::pieces::Data;
 use super::put::settle;
 use super::record::{Body, Record};
@@ -31,6 +35,8 @@ use crate::failure::Failure;
 /// The partition of a container that lists its pending copies. Tags have names, so no entry of theirs is here.
 const PARTITION: &[u8] = &[0, 0];
 const VERSION: u8 = 1;
+/// How often the record of a target is told how far its copy is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// A copy that is pending: what its entry keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +138,7 @@ impl Blobs {
         if source.changed != pending.changed {
             return Err(ErrorCode::SourceConditionNotMet.into());
         }
-        let copied = self.copy_body(&source_place, &source, location).await?;
+        let copied = self.copy_telling(&source_place, &source, location, pending.id).await?;
         let mut rows: Vec<&[u8]> = vec![RECORD_ROW];
         rows.extend(copied.further.iter().map(|(row, _)| row.as_slice()));
         let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
@@ -157,6 +163,45 @@ impl Blobs {
         let done = self.transact(location, &rows, decide).await;
         settle(copied.unnamed, &done);
         done
+    }
+
+    /// Copies a body, and says in the record of the target now and then how far it is.
+    async fn copy_telling(
+        &self,
+        from: &BlobLocation,
+        source: &Record,
+        to: &BlobLocation,
+        id: CopyId,
+    ) -> Result<CopiedBody, Failure> {
+        let copied = AtomicU64::new(0);
+        let mut copying = pin!(self.copy_body(from, source, to, &copied));
+        let mut told = 0;
+        loop {
+            tokio::select! {
+                done = &mut copying => return done,
+                () = tokio::time::sleep(PROGRESS_EVERY) => {}
+            }
+            let so_far = copied.load(Ordering::Relaxed).min(source.body.length());
+            if so_far > told {
+                told = so_far;
+                if let Err(error) = self.tell_progress(to, id, so_far).await {
+                    tracing::debug!(%error, "the progress of a copy is not told");
+                }
+            }
+        }
+    }
+
+    /// Says in the record how far a copy is, which is no part of what the ETag stands for.
+    async fn tell_progress(&self, location: &BlobLocation, id: CopyId, so_far: u64) -> Result<(), Failure> {
+        self.transact(location, &[RECORD_ROW], |_, rows| {
+            let record = record_in(location, &rows[0])?.filter(|record| record.is_copying(id));
+            let changes = record.map(|mut record| {
+                record.copy = record.copy.map(|copy| CopyShown { copied: so_far, ..copy });
+                put_record(0, &record)
+            });
+            Ok((changes.into_iter().collect(), ()))
+        })
+        .await
     }
 
     pub async fn abort_copy(&self, account: &AccountName, abort: AbortCopy) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! Copies that go on behind their answer.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tavola_model::{
@@ -85,6 +86,28 @@ fn what_is_small_is_copied_within_the_request_and_what_is_large_behind_it() {
     assert_eq!(refused.unwrap_err(), ErrorCode::PendingCopyOperation);
     assert_eq!(copy(&stores, "small", "copy").unwrap_err(), ErrorCode::PendingCopyOperation);
     assert_eq!(copy(&stores, "copy", "third").unwrap_err(), ErrorCode::PendingCopyOperation);
+}
+
+#[test]
+fn the_progress_of_a_pending_copy_moves_and_its_etag_does_not() {
+    let stores = Stores::new();
+    stores.put("large", LARGE);
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    copy(&stores, "large", "copy").unwrap();
+    let first = properties(&stores, "copy");
+    assert_eq!(first.copy.unwrap().copied, 0);
+    // It is told every second; the bound is a guard against a hang.
+    let mut shown = properties(&stores, "copy");
+    for _ in 0..6_000 {
+        if shown.copy.as_ref().unwrap().copied > 0 {
+            break;
+        }
+        stores.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(10)).await });
+        shown = properties(&stores, "copy");
+    }
+    assert_eq!(shown.changed, first.changed);
+    let copy = shown.copy.unwrap();
+    assert_eq!((copy.status, copy.copied, copy.total), (CopyStatus::Pending, LARGE as u64 - 1, LARGE as u64));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -112,11 +112,19 @@ impl ContentStore for TroubledContents {
         self.inner.read(space, content, range).await
     }
 
-    async fn copy(&self, space: SpaceId, content: &Content, owner: &Owner) -> Result<Content, ContentError> {
+    /// While it is held, a copy stops before its last byte.
+    async fn copy(
+        &self,
+        space: SpaceId,
+        content: &Content,
+        owner: &Owner,
+        copied: &AtomicU64,
+    ) -> Result<Content, ContentError> {
         if self.is_held.load(Ordering::SeqCst) {
+            copied.fetch_add(content.length - 1, Ordering::SeqCst);
             std::future::pending::<()>().await;
         }
-        self.inner.copy(space, content, owner).await
+        self.inner.copy(space, content, owner, copied).await
     }
 
     async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError> {

@@ -1,5 +1,7 @@
 //! *whole*: a read gives the bytes that were put, or an error.
 
+use std::sync::atomic::AtomicU64;
+
 use super::ContentHarness;
 use super::client::{Client, Missing, Pattern, bear, fresh_owner};
 use crate::{Content, ContentError, ContentSize, PIECE_BYTES_MAX};
@@ -92,8 +94,12 @@ async fn a_copy_has_the_same_bytes_and_its_own_life(client: &Client) {
     let pattern = Pattern { seed: 44, length: 2 * PIECE + 1 };
     let content = client.put(&from, pattern).await;
     let copy = loop {
-        match client.contents.copy(from.space, &content, &to).await {
-            Ok(copy) => break copy,
+        let copied = AtomicU64::new(0);
+        match client.contents.copy(from.space, &content, &to, &copied).await {
+            Ok(copy) => {
+                assert_eq!(copied.into_inner(), content.length);
+                break copy;
+            }
             Err(error) => bear(error).await,
         }
     };
