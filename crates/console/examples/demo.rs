@@ -266,7 +266,8 @@ impl Requests {
         for operation in ["PutMessage", "DeleteMessage"] {
             let mut message = self.record("order-events", operation, at, fastrand::u32(1..4));
             (message.received, message.service) = (now, StorageService::Queue);
-            (message.status, message.rows_returned, message.bytes_in) = (201, 1, 400);
+            message.status = if operation == "PutMessage" { 201 } else { 204 };
+            (message.rows_returned, message.bytes_in) = (1, 400);
             self.spend(&mut message, 2.4);
             records.push(message);
         }
