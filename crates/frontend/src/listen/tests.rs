@@ -17,6 +17,7 @@ use crate::azure_limits::AzureLimits;
 use crate::pipeline::PipelineSettings;
 
 mod limits;
+mod logs;
 mod records;
 
 /// A hang guard; nothing here takes long.
