@@ -17,8 +17,10 @@ fn licences() -> Outcome {
     let is_there = run(Command::new(&program).arg("--version"))
         .is_ok_and(|finished| finished.output.trim() == format!("cargo-deny {VERSION}"));
     if !is_there {
-        let mut install = cargo(["install", "--locked", "--force", "cargo-deny", "--version", VERSION]);
-        run(install.arg("--root").arg(&tools))?.check()?;
+        // It works for seconds, and would take minutes to optimize.
+        let mut install =
+            cargo(["install", "--debug", "--locked", "--force", "cargo-deny", "--version", VERSION]);
+        run(install.env("CARGO_PROFILE_DEV_DEBUG", "0").arg("--root").arg(&tools))?.check()?;
     }
     let mut command = Command::new(&program);
     run(command.args(["--all-features", "check", "licenses", "bans", "sources"]))?.check()?;
