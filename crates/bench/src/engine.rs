@@ -79,43 +79,36 @@ impl EngineFloor {
 
     /// Durable inserts by 64 tasks, through the engine's group commit.
     pub fn insert(&self, spread: Spread, period: Duration) -> Result<Measured, AnyError> {
-        let process_id = std::process::id();
-        let cpu_before = cpu_time(process_id);
-        let started = Instant::now();
-        let deadline = started + period;
-        let latency = self.runtime.block_on(async {
-            let mut tasks = tokio::task::JoinSet::new();
-            for seed in 0..WRITERS {
-                let writer = Writer {
-                    engine: self.engine.clone(),
-                    entities: self.entities.clone(),
-                    fresh: self.fresh.clone(),
-                    random: fastrand::Rng::with_seed(seed),
-                };
-                tasks.spawn(writer.run(spread, deadline));
-            }
-            let mut total = latencies();
-            while let Some(joined) = tasks.join_next().await {
-                total.add(joined??)?;
-            }
-            Ok::<_, AnyError>(total)
-        })?;
-        let elapsed = started.elapsed();
-        let cpu = cpu_time(process_id).saturating_sub(cpu_before);
-        Ok(Measured { requests: latency.len(), elapsed, latency, cpu })
+        self.write(period, |seed, deadline| {
+            let writer = Writer {
+                engine: self.engine.clone(),
+                entities: self.entities.clone(),
+                fresh: self.fresh.clone(),
+                random: fastrand::Rng::with_seed(seed),
+            };
+            writer.run(spread, deadline)
+        })
     }
 
     /// Durable puts of contents by 64 tasks, without a row that names them.
     pub fn put_contents(&self, body: &Bytes, summed: Summed, period: Duration) -> Result<Measured, AnyError> {
+        self.write(period, |writer, deadline| {
+            put_contents_until(self.engine.contents(), writer, body.clone(), summed, deadline)
+        })
+    }
+
+    /// Lets 64 tasks write until a deadline; `writer` makes the task with a number.
+    fn write<W>(&self, period: Duration, writer: impl Fn(u64, Instant) -> W) -> Result<Measured, AnyError>
+    where
+        W: Future<Output = Result<Histogram<u64>, AnyError>> + Send + 'static,
+    {
         let process_id = std::process::id();
         let cpu_before = cpu_time(process_id);
         let started = Instant::now();
-        let deadline = started + period;
         let latency = self.runtime.block_on(async {
             let mut tasks = tokio::task::JoinSet::new();
-            for writer in 0..WRITERS {
-                let (contents, body) = (self.engine.contents(), body.clone());
-                tasks.spawn(put_contents_until(contents, writer, body, summed, deadline));
+            for number in 0..WRITERS {
+                tasks.spawn(writer(number, started + period));
             }
             let mut total = latencies();
             while let Some(joined) = tasks.join_next().await {
