@@ -16,7 +16,7 @@ const CONCURRENCY: usize = 16;
 /// More requests than any call makes.
 const REQUESTS_MAX: u64 = 40;
 /// More requests than any repair makes.
-const REPAIR_REQUESTS_MAX: u64 = 24;
+const REPAIR_REQUESTS_MAX: u64 = 32;
 
 /// Kills the call of a case at every request, and its repair too: at one request, or at every one if so told.
 pub async fn everywhere<C: Case>(name: &'static str, case: C) {
