@@ -1,9 +1,9 @@
 //! A workload for each anti-pattern of the table design guide, sent to a server: the advisor names the rule and the
 //! pattern, what-if shows what its proposal gains; and healthy workloads, about which it says nothing.
 //!
-//! Every workload has a table of its own. Requests are sent more slowly than the rate up to which each one is recorded,
-//! so the counts are exact on a fast machine as on a slow one. That an account is beyond its promise cannot be shown
-//! so, as that takes 20,000 requests in a second; the rule is tested with records in the advisor.
+//! Every workload has a table of its own. Every request is recorded, and they are sent far more slowly than what makes a
+//! partition hot, so the findings are the same on a fast machine as on a slow one. That an account is beyond its promise
+//! cannot be shown so, as that takes 20,000 requests in a second; the rule is tested with records in the advisor.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tavola_testkit::{Connection, Request, Response, TestServer};
 
-/// Between two requests. The server records every request up to 500 in a second.
+/// Between two requests: a partition is near its target with 2,000 in a second.
 const PAUSE: Duration = Duration::from_millis(3);
 /// An order in which keys are neither rising nor falling.
 const SCATTERED: [usize; 10] = [6, 2, 9, 4, 0, 7, 3, 8, 1, 5];

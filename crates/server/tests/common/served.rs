@@ -11,12 +11,12 @@ use super::{succeed, tavola, text};
 /// Longer than anything takes, on any machine.
 pub const HANG: Duration = Duration::from_secs(120);
 
-/// Starts the program on a folder.
+/// Starts the program on a folder. Every request is recorded, however fast they come.
 pub fn serve(data_dir: &Path) -> TestServer {
     let options = ServerOptions {
         binary: Some(PathBuf::from(env!("CARGO_BIN_EXE_tavola"))),
         data: DataFolder::At(data_dir.to_owned()),
-        ..ServerOptions::default()
+        arguments: vec!["--records-per-second".into(), "1000000".into()],
     };
     TestServer::start_with(&options).unwrap()
 }
