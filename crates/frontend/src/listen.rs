@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tavola_model::StorageService;
 use tavola_protocol::Response;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -182,30 +182,37 @@ impl Frontend {
         open: OpenConnection,
     ) {
         let settings = self.settings();
-        let pace = Pace { head_time_max: settings.head_time_max, write_time_max: settings.body_time_max };
+        let pace = Pace {
+            idle_time_max: settings.idle_time_max,
+            head_time_max: settings.head_time_max,
+            write_time_max: settings.body_time_max,
+        };
         // Tables keep no metadata, so nothing is picked up for them.
         let names = (origin.service != StorageService::Table).then(MetadataNames::default);
         let stream = NameReader::new(Paced::new(stream, open.activity().clone(), pace), names.clone());
         let is_of_server = AtomicBool::new(false);
-        let service = service_fn(|request: http::Request<Incoming>| async {
+        let service = service_fn(|request: http::Request<Incoming>| {
+            // Now, and not when the answer is first worked on: hyper looks for the end of the connection before, and
+            // what it then waits for is no head.
             open.activity().begin();
             let names = names.as_ref().map(MetadataNames::take).unwrap_or_default();
-            let response = match self.pipeline.answer_hello(request.headers()) {
-                Some(answer) => {
-                    is_of_server.store(true, Ordering::Relaxed);
-                    answer.map(AnswerBody::Whole)
-                }
-                None => {
-                    let origin = Origin { is_server: is_of_server.load(Ordering::Relaxed), ..origin };
-                    self.respond(request, origin, names).await
-                }
-            };
-            open.end_request();
-            Ok::<_, Infallible>(response)
+            async {
+                let response = match self.pipeline.answer_hello(request.headers()) {
+                    Some(answer) => {
+                        is_of_server.store(true, Ordering::Relaxed);
+                        answer.map(AnswerBody::Whole)
+                    }
+                    None => {
+                        let origin = Origin { is_server: is_of_server.load(Ordering::Relaxed), ..origin };
+                        self.respond(request, origin, names).await
+                    }
+                };
+                open.end_request();
+                Ok::<_, Infallible>(response)
+            }
         });
         let connection = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(settings.idle_time_max)
+            .header_read_timeout(None)
             .max_buf_size(settings.head_bytes_max)
             .max_headers(settings.headers_max)
             .serve_connection(TokioIo::new(stream), service);
@@ -293,7 +300,9 @@ fn into_http(
     *message.status_mut() = response.status;
     let headers = message.headers_mut();
     headers.reserve(response.headers.len() + 1);
-    if response.status != StatusCode::NO_CONTENT || length == 0 {
+    let is_told_by_hyper =
+        !is_head && !matches!(response.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if !is_told_by_hyper && (response.status != StatusCode::NO_CONTENT || length == 0) {
         headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     let mut used = UsedNames::default();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
+use smol_str::SmolStr;
 use tavola_model::{
     AccountName, BlobOutcome, Command, DateTime, EntityChange, EntityPage, EntityWrite, ErrorCode, Outcome,
     PlanKind, PlanReport, QueueCommand, QueueOutcome, ServiceError, StorageService, TableCommand,
@@ -35,7 +36,7 @@ pub(crate) struct Observation<R: Deref<Target = Recorder>> {
     pub is_over_limit: bool,
     /// It changes something.
     pub writes: bool,
-    resource: Option<Box<str>>,
+    resource: Option<SmolStr>,
     counted: Counted,
     /// It was forwarded by another server, which counts and records it.
     is_forwarded: bool,
@@ -103,7 +104,7 @@ impl<'a> Observation<&'a Recorder> {
     pub fn note_command(&mut self, command: &Command, form: &Form) {
         self.writes = command.writes();
         self.counted.operation = Some(command.name());
-        self.resource = command.resource().map(Box::from);
+        self.resource = command.resource().map(SmolStr::from);
         if let Some(record) = &mut self.record {
             record.target = target(command, form);
             if let Some(detail) = &mut record.detail {
@@ -290,7 +291,7 @@ impl<R: Deref<Target = Recorder>> Drop for Observation<R> {
             return;
         }
         self.counted.total = self.recorder.now().saturating_sub(self.begun);
-        self.recorder.end(&self.counted, self.resource.take(), self.record.take());
+        self.recorder.end(&self.counted, self.resource.as_deref(), self.record.take());
     }
 }
 

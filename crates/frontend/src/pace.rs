@@ -1,8 +1,10 @@
 //! A connection that must make progress.
 //!
-//! hyper bounds the time from the end of one answer to the head of the next request, which takes in the time that a
-//! client may rightly be idle. Here the head itself has its own, shorter time from its first byte on; and a client
-//! that does not take its answer is not waited for. Bodies are timed where they are read, in `body.rs`.
+//! A client may be idle between two requests for some time; a head has its own, shorter time from its first byte on; and
+//! a client that does not take its answer is not waited for. Bodies are timed where they are read, in `body.rs`.
+//!
+//! hyper could bound the time up to the end of a head, but sets a timer for each request. Here one is set for each
+//! connection, and forward when it fires too early.
 
 use std::future::Future;
 use std::io;
@@ -56,6 +58,8 @@ impl Activity {
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
+    /// Up to the first byte of a head.
+    pub idle_time_max: Duration,
     /// From the first byte of a head to its last.
     pub head_time_max: Duration,
     /// Without taking a single byte of an answer.
@@ -67,6 +71,7 @@ pub(crate) struct Paced<S> {
     stream: S,
     activity: Arc<Activity>,
     pace: Pace,
+    idle: Timer,
     head: Timer,
     /// The step that the head and its time belong to.
     head_step: u64,
@@ -78,8 +83,16 @@ pub(crate) struct Paced<S> {
 impl<S> Paced<S> {
     /// Holds a stream to a pace.
     pub fn new(stream: S, activity: Arc<Activity>, pace: Pace) -> Self {
-        let (head, write) = (Timer::default(), Timer::default());
-        Self { stream, activity, pace, head, head_step: 0, head_has_begun: false, write }
+        Self {
+            stream,
+            activity,
+            pace,
+            idle: Timer::default(),
+            head: Timer::default(),
+            head_step: 0,
+            head_has_begun: false,
+            write: Timer::default(),
+        }
     }
 }
 
@@ -95,6 +108,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
             this.head_step = step;
             this.head_has_begun = false;
             this.head.stop();
+            this.idle.stop();
         }
         if !step.is_multiple_of(2) {
             return Pin::new(&mut this.stream).poll_read(context, buffer);
@@ -106,18 +120,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         }
         let filled = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        // A head that comes in one piece, as nearly all do, never touches the clock.
-        match &read {
-            Poll::Ready(_) => this.head_has_begun |= buffer.filled().len() > filled,
-            Poll::Pending if this.head_has_begun => {
-                this.head.start(this.pace.head_time_max);
-                // It may be over already, and is polled in any case to be woken.
-                ready!(this.head.poll_over(context));
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            Poll::Pending => {}
+        if read.is_ready() {
+            this.head_has_begun |= buffer.filled().len() > filled;
+            return read;
         }
-        read
+        let (timer, time) = if this.head_has_begun {
+            (&mut this.head, this.pace.head_time_max)
+        } else {
+            (&mut this.idle, this.pace.idle_time_max)
+        };
+        timer.start(time);
+        // It may be over already, and is polled in any case to be woken.
+        ready!(timer.poll_over(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -129,7 +144,7 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            if self.write.is_running {
+            if self.write.is_running() {
                 self.write.stop();
                 self.activity.is_stuck.store(false, Ordering::Relaxed);
             }
@@ -177,36 +192,38 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 }
 
 /// A deadline that is set at most until it is stopped. The sleep behind it is made once for a connection that
-/// ever needs it, and set forward after that.
+/// ever needs it, and set forward after that: not with the deadline, which moves with every request and is hardly ever
+/// reached, but when the sleep ends before it.
 #[derive(Default)]
 struct Timer {
+    deadline: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
-    is_running: bool,
 }
 
 impl Timer {
     /// Sets the deadline, unless one is set.
     fn start(&mut self, time: Duration) {
-        if self.is_running {
-            return;
-        }
-        self.is_running = true;
-        let deadline = Instant::now() + time;
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().reset(deadline),
-            None => self.sleep = Some(Box::pin(tokio::time::sleep_until(deadline))),
-        }
+        self.deadline.get_or_insert_with(|| Instant::now() + time);
     }
 
     fn stop(&mut self) {
-        self.is_running = false;
+        self.deadline = None;
+    }
+
+    fn is_running(&self) -> bool {
+        self.deadline.is_some()
     }
 
     /// Ready when a deadline is set and over.
     fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        match &mut self.sleep {
-            Some(sleep) if self.is_running => sleep.as_mut().poll(context),
-            _ => Poll::Pending,
+        let Some(deadline) = self.deadline else { return Poll::Pending };
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        loop {
+            ready!(sleep.as_mut().poll(context));
+            if sleep.deadline() >= deadline {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(deadline);
         }
     }
 }
@@ -217,7 +234,11 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
     use tokio::time::{sleep, timeout};
 
-    const PACE: Pace = Pace { head_time_max: Duration::from_secs(6), write_time_max: Duration::from_secs(6) };
+    const PACE: Pace = Pace {
+        idle_time_max: Duration::from_secs(60),
+        head_time_max: Duration::from_secs(6),
+        write_time_max: Duration::from_secs(6),
+    };
 
     fn pair() -> (DuplexStream, Paced<DuplexStream>, Arc<Activity>) {
         let (client, server) = duplex(16);
@@ -287,6 +308,23 @@ mod tests {
         client.write_all(b"z").await.unwrap();
         server.read_exact(&mut byte).await.unwrap();
         assert_eq!(server.read(&mut byte).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_is_idle_for_too_long_is_ended_however_many_requests_it_sent() {
+        let (mut client, mut server, activity) = pair();
+        let mut byte = [0];
+        for request in 1..4 {
+            let idle = timeout(PACE.idle_time_max * 2 / 3, server.read(&mut byte)).await;
+            assert!(idle.is_err(), "its time is not over");
+            client.write_all(b"x").await.unwrap();
+            server.read_exact(&mut byte).await.unwrap();
+            activity.begin();
+            activity.end(request);
+        }
+        let begun = Instant::now();
+        assert_eq!(server.read(&mut byte).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed().as_secs(), PACE.idle_time_max.as_secs());
     }
 
     #[tokio::test(start_paused = true)]

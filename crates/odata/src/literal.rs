@@ -1,5 +1,7 @@
 //! Literals of the query language, both ways.
 
+use std::borrow::Cow;
+
 use tavola_model::{DateTime, EdmType, EdmValue, Guid};
 
 use crate::error::{Fault, ParseError};
@@ -30,7 +32,7 @@ impl Literal {
 pub(crate) fn parse_literal(token: Token<'_>) -> Result<Option<Literal>, ParseError> {
     let text = token.text;
     let (edm_type, literal) = match token.kind {
-        TokenKind::String => (EdmType::String, Some(Literal::Text(unquote(text)))),
+        TokenKind::String => (EdmType::String, Some(Literal::Text(unquote(text).into_owned()))),
         TokenKind::Integer => (EdmType::Int32, fixed(text.parse().ok().map(EdmValue::Int32))),
         TokenKind::Int64 => {
             let digits = text.trim_end_matches(['l', 'L']);
@@ -87,8 +89,9 @@ pub(crate) fn write_literal(value: EdmValue<'_>, out: &mut String) {
 }
 
 /// The text of a string token: quotes off, doubled quotes single.
-pub(crate) fn unquote(token_text: &str) -> String {
-    inside_quotes(token_text).replace("''", "'")
+pub(crate) fn unquote(token_text: &str) -> Cow<'_, str> {
+    let inside = inside_quotes(token_text);
+    if inside.contains("''") { inside.replace("''", "'").into() } else { inside.into() }
 }
 
 fn fixed(value: Option<EdmValue<'static>>) -> Option<Literal> {

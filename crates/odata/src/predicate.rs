@@ -3,6 +3,8 @@
 //! The reading follows WCF Data Services, whose quirks are recorded: an un-doubled quote ends the key, what
 //! follows is read as the next name, and the error is told there. A comma between keys is not required.
 
+use std::borrow::Cow;
+
 use tavola_model::ServiceError;
 
 use crate::error::{Fault, ParseError};
@@ -11,30 +13,30 @@ use crate::literal::unquote;
 
 /// The keys that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyPredicate {
+pub enum KeyPredicate<'a> {
     /// `()`.
     None,
     /// `('name')`.
-    Single(String),
+    Single(Cow<'a, str>),
     /// `(PartitionKey='p')`.
-    Partition(String),
+    Partition(Cow<'a, str>),
     /// `(PartitionKey='p',RowKey='r')`, in any order.
     Entity {
         /// The PartitionKey.
-        partition: String,
+        partition: Cow<'a, str>,
         /// The RowKey.
-        row: String,
+        row: Cow<'a, str>,
     },
     /// So many keys, which is not how many anything has.
     Other(usize),
 }
 
 /// Reads the percent-decoded text between the parentheses.
-pub fn parse_key_predicate(text: &str) -> Result<KeyPredicate, ServiceError> {
+pub fn parse_key_predicate(text: &str) -> Result<KeyPredicate<'_>, ServiceError> {
     parse(text).map_err(|error| error.into_service_error(text))
 }
 
-fn parse(text: &str) -> Result<KeyPredicate, ParseError> {
+fn parse(text: &str) -> Result<KeyPredicate<'_>, ParseError> {
     let mut lexer = Lexer::new(text)?;
     let mut keys = Keys::default();
     while lexer.current.kind != TokenKind::End {
@@ -66,16 +68,16 @@ fn parse(text: &str) -> Result<KeyPredicate, ParseError> {
 }
 
 #[derive(Default)]
-struct Keys {
-    positional: Vec<String>,
+struct Keys<'a> {
+    positional: Vec<Cow<'a, str>>,
     named: usize,
-    partition: Option<String>,
-    row: Option<String>,
+    partition: Option<Cow<'a, str>>,
+    row: Option<Cow<'a, str>>,
 }
 
-impl Keys {
+impl<'a> Keys<'a> {
     /// Takes a named key; `false` if the name is given twice. Other names only count.
-    fn name(&mut self, name: &str, value: String) -> bool {
+    fn name(&mut self, name: &str, value: Cow<'a, str>) -> bool {
         self.named += 1;
         match name {
             "PartitionKey" => self.partition.replace(value).is_none(),
@@ -84,7 +86,7 @@ impl Keys {
         }
     }
 
-    fn into_predicate(mut self) -> KeyPredicate {
+    fn into_predicate(mut self) -> KeyPredicate<'a> {
         match (self.named, self.partition, self.row) {
             (1, Some(partition), None) => KeyPredicate::Partition(partition),
             (2, Some(partition), Some(row)) => KeyPredicate::Entity { partition, row },
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn check(text: &str, expected: Result<KeyPredicate, &str>) {
+    fn check(text: &str, expected: Result<KeyPredicate<'_>, &str>) {
         let parsed = parse_key_predicate(text).map_err(|error| error.message.into_owned());
         assert_eq!(parsed, expected.map_err(str::to_owned), "{text}");
     }

@@ -3,6 +3,7 @@
 
 use http::header::{self, AsHeaderName, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
+use smol_str::SmolStr;
 use tavola_model::{Address, AddressStyle, CLIENT_REQUEST_ID_BYTES_MAX, ServiceError};
 
 use crate::version::ApiVersion;
@@ -23,7 +24,7 @@ pub struct Reply {
     /// `scheme://host/` or `scheme://host/account/`.
     pub base: String,
     /// The account, for `odata.type`.
-    pub account: String,
+    pub account: SmolStr,
     /// A HEAD request: headers only.
     pub head_only: bool,
     /// Whether queries are answered with how they ran (`x-tavola-plan`).
@@ -57,7 +58,7 @@ impl Reply {
                 .cloned(),
             version,
             base: base_url(headers, address, secure),
-            account: address.map(|address| address.account.as_str().to_owned()).unwrap_or_default(),
+            account: address.map(|address| address.account.as_str().into()).unwrap_or_default(),
             head_only: method == Method::HEAD,
             show_plan: false,
             version_refusal,

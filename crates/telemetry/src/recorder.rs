@@ -159,11 +159,11 @@ impl Recorder {
     }
 
     /// It has ended: it is counted, and its record, if it has one, is completed and taken.
-    pub fn end(&self, counted: &Counted, resource: Option<Box<str>>, record: Option<Box<AccessRecord>>) {
+    pub fn end(&self, counted: &Counted, resource: Option<&str>, record: Option<Box<AccessRecord>>) {
         self.counts.end(counted);
         let Some(mut record) = record else { return };
         record.operation = counted.operation;
-        record.resource = resource;
+        record.resource = resource.map(Box::from);
         record.plan = counted.plan;
         record.rows_scanned = counted.rows_scanned;
         record.rows_returned = counted.rows_returned;

@@ -6,12 +6,14 @@
 
 use std::fmt;
 
+use smol_str::SmolStr;
+
 use crate::{ErrorCode, ServiceError};
 
 /// A queue name that obeys the naming rule
 /// (<https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata>).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct QueueName(Box<str>);
+pub struct QueueName(SmolStr);
 
 impl QueueName {
     /// Characters a name has at least.

@@ -9,6 +9,9 @@ use crate::{DateTime, ErrorCode, ServiceError};
 pub struct Etag(pub DateTime);
 
 impl Etag {
+    /// Bytes of the longest text, which nearly every one has.
+    pub const LEN_MAX: usize = 46;
+
     /// Writes the text of the header.
     pub fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"W/\"datetime'");
@@ -25,7 +28,7 @@ impl Etag {
 
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = Vec::with_capacity(48);
+        let mut text = Vec::with_capacity(Self::LEN_MAX);
         self.write(&mut text);
         f.write_str(std::str::from_utf8(&text).expect("only ASCII is written"))
     }

@@ -4,12 +4,14 @@
 
 use std::fmt;
 
+use smol_str::SmolStr;
+
 use super::limits::KEY_UNITS_MAX;
 use crate::{ErrorCode, KeyBytes, ServiceError};
 
 /// A PartitionKey or RowKey that the service accepts. It may be empty.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Key(Box<str>);
+pub struct Key(SmolStr);
 
 impl Key {
     /// Accepts `text` if it is short enough and has no forbidden character

@@ -8,14 +8,16 @@
 
 use std::fmt;
 
+use smol_str::{SmolStr, StrExt as _};
+
 use super::value::utf16_len;
 use crate::{ErrorCode, ServiceError};
 
 /// A table name that obeys the naming rule.
 #[derive(Clone, Debug)]
 pub struct TableName {
-    text: Box<str>,
-    folded: Box<str>,
+    text: SmolStr,
+    folded: SmolStr,
 }
 
 impl TableName {
@@ -33,7 +35,7 @@ impl TableName {
         if !starts_with_letter || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(ErrorCode::InvalidResourceName.into());
         }
-        Ok(Self { text: text.into(), folded: text.to_ascii_lowercase().into() })
+        Ok(Self { text: text.into(), folded: text.to_ascii_lowercase_smolstr() })
     }
 
     /// The tables that Storage Analytics fills
@@ -57,7 +59,7 @@ impl TableName {
     /// A table of metrics, which the service itself makes; a client can only read it.
     pub fn parse_metrics(text: &str) -> Option<Self> {
         let known = Self::METRICS.iter().find(|known| known.eq_ignore_ascii_case(text))?;
-        Some(Self { text: (*known).into(), folded: known.to_ascii_lowercase().into() })
+        Some(Self { text: (*known).into(), folded: known.to_ascii_lowercase_smolstr() })
     }
 
     /// Whether it is a table of metrics.

@@ -160,7 +160,7 @@ fn entity_fetched(
 }
 
 fn etag_header(etag: Etag) -> HeaderValue {
-    let mut text = Vec::with_capacity(48);
+    let mut text = Vec::with_capacity(Etag::LEN_MAX);
     etag.write(&mut text);
     HeaderValue::try_from(text).expect("an ETag is ASCII")
 }

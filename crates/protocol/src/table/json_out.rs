@@ -68,7 +68,7 @@ pub fn entities(
     out.push(b'{');
     if level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":");
-        write_string(&context_url(reply, table, "", select), out);
+        write_context_url(reply, table, "", select, out);
         out.push(b',');
     }
     out.extend_from_slice(b"\"value\":[");
@@ -95,7 +95,7 @@ pub fn entity(
     out.push(b'{');
     if level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":");
-        write_string(&context_url(reply, table, "/@Element", select), out);
+        write_context_url(reply, table, "/@Element", select, out);
         out.push(b',');
     }
     entity_members(reply, level, table, entity, select, out);
@@ -103,13 +103,16 @@ pub fn entity(
 }
 
 /// `{base}$metadata#t/@Element&$select=a,%20b`: the option is repeated as it was given, spaces encoded.
-fn context_url(reply: &Reply, table: &TableName, element: &str, select: &Select) -> String {
-    let mut url = [&reply.base, "$metadata#", table.as_str(), element].concat();
-    if let Some(text) = &select.text {
-        url.push_str("&$select=");
-        url.push_str(&text.trim().replace(' ', "%20"));
+fn write_context_url(reply: &Reply, table: &TableName, element: &str, select: &Select, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for part in [&reply.base, "$metadata#", table.as_str(), element] {
+        write_escaped(part.as_bytes(), out);
     }
-    url
+    if let Some(text) = &select.text {
+        out.extend_from_slice(b"&$select=");
+        write_escaped(text.trim().replace(' ', "%20").as_bytes(), out);
+    }
+    out.push(b'"');
 }
 
 fn entity_members(

@@ -183,13 +183,13 @@ fn plain_keys(inner: &str) -> Option<(&str, &str)> {
 }
 
 /// `name(predicate)` in two; an unclosed parenthesis is a syntax error.
-fn split_predicate(segment: &str) -> Result<(&str, KeyPredicate), ServiceError> {
+fn split_predicate(segment: &str) -> Result<(&str, KeyPredicate<'_>), ServiceError> {
     let Some((name, rest)) = segment.split_once('(') else { return Ok((segment, KeyPredicate::None)) };
     let bad_syntax =
         || ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.");
     let inner = rest.strip_suffix(')').ok_or_else(bad_syntax)?;
     if let Some((partition, row)) = plain_keys(inner) {
-        return Ok((name, KeyPredicate::Entity { partition: partition.to_owned(), row: row.to_owned() }));
+        return Ok((name, KeyPredicate::Entity { partition: partition.into(), row: row.into() }));
     }
     // The key of a table is one plain string, so there the service gives no position.
     let predicate =
@@ -274,7 +274,7 @@ fn acl_route(verb: Verb, name: &str) -> Result<TableRoute, Unroutable> {
     }
 }
 
-fn tables_route(verb: Verb, predicate: KeyPredicate) -> Result<TableRoute, Unroutable> {
+fn tables_route(verb: Verb, predicate: KeyPredicate<'_>) -> Result<TableRoute, Unroutable> {
     match (verb, predicate) {
         (Verb::Get, KeyPredicate::None) => Ok(TableRoute::QueryTables),
         (Verb::Post, KeyPredicate::None) => Ok(TableRoute::CreateTable),
@@ -296,7 +296,7 @@ fn entity_route(
     verb: Verb,
     table: TableName,
     address: &Address<'_>,
-    predicate: KeyPredicate,
+    predicate: KeyPredicate<'_>,
 ) -> Result<TableRoute, Unroutable> {
     match (verb, predicate) {
         (Verb::Get, KeyPredicate::None) => Ok(TableRoute::QueryEntities(table, None)),
