@@ -22,11 +22,11 @@ const PARTITION_END: u8 = 0x01;
 /// Appends the stored key of a row.
 pub(crate) fn encode_key(partition: &[u8], row: &[u8], key: &mut Vec<u8>) {
     key.reserve(partition.len() + 2 + row.len());
-    for &byte in partition {
-        key.push(byte);
-        if byte == ZERO {
-            key.push(ZERO_ESCAPED);
-        }
+    let mut parts = partition.split(|&byte| byte == ZERO);
+    key.extend_from_slice(parts.next().unwrap_or_default());
+    for part in parts {
+        key.extend_from_slice(&[ZERO, ZERO_ESCAPED]);
+        key.extend_from_slice(part);
     }
     key.extend_from_slice(&[ZERO, PARTITION_END]);
     key.extend_from_slice(row);

@@ -196,16 +196,14 @@ impl Frontend {
             // what it then waits for is no head.
             open.activity().begin();
             let names = names.as_ref().map(MetadataNames::take).unwrap_or_default();
+            let hello = self.pipeline.answer_hello(request.headers());
+            is_of_server.fetch_or(hello.is_some(), Ordering::Relaxed);
+            let origin = Origin { is_server: is_of_server.load(Ordering::Relaxed), ..origin };
+            let answer = self.respond(request, origin, names);
             async {
-                let response = match self.pipeline.answer_hello(request.headers()) {
-                    Some(answer) => {
-                        is_of_server.store(true, Ordering::Relaxed);
-                        answer.map(AnswerBody::Whole)
-                    }
-                    None => {
-                        let origin = Origin { is_server: is_of_server.load(Ordering::Relaxed), ..origin };
-                        self.respond(request, origin, names).await
-                    }
+                let response = match hello {
+                    Some(answer) => answer.map(AnswerBody::Whole),
+                    None => answer.await,
                 };
                 open.end_request();
                 Ok::<_, Infallible>(response)
@@ -241,40 +239,45 @@ impl Frontend {
         }
     }
 
-    async fn respond(
+    /// The answer to a request. Its head is taken apart here and not in the future, which would hold it whole and in
+    /// parts.
+    fn respond(
         &self,
         request: http::Request<Incoming>,
         origin: Origin,
         metadata_names: Vec<String>,
-    ) -> http::Response<AnswerBody> {
+    ) -> impl Future<Output = http::Response<AnswerBody>> {
         let (parts, incoming) = request.into_parts();
         // hyper lets a head grow to twice its bound before it checks.
-        if head_bytes(&parts) > self.settings().head_bytes_max {
-            let response = head_too_large();
-            self.pipeline.note_refused_head(origin.service, response.status());
-            return response;
-        }
+        let is_too_large = head_bytes(&parts) > self.settings().head_bytes_max;
         let received = Received::new(parts, origin, metadata_names);
         let body = RequestBody::new(incoming, &received.headers, origin.is_server);
-        let request_id = self.pipeline.next_request_id();
-        // What is logged on the way has the id; at the level that the log has by default it costs nothing.
-        let span = tracing::info_span!("request", request_id);
-        // Boxed: the future is large, and would else be moved along with the connection and into the span.
-        let answer = Box::pin(self.pipeline.respond(request_id, &received, body, &self.transfers));
-        match answer.instrument(span).await {
-            Answer::Ours(response, body) => {
-                let is_head = received.method == http::Method::HEAD;
-                let metadata_case = match response.metadata.as_slice() {
-                    [] => None,
-                    metadata => Some(self.case.with_metadata(metadata).await),
-                };
-                let mut message = into_http(response, body, is_head, &self.case);
-                if let Some(case) = metadata_case {
-                    *message.extensions_mut() = case;
-                }
-                message
+        async move {
+            if is_too_large {
+                let response = head_too_large();
+                self.pipeline.note_refused_head(origin.service, response.status());
+                return response;
             }
-            Answer::Theirs(response) => response.map(AnswerBody::Whole),
+            let request_id = self.pipeline.next_request_id();
+            // What is logged on the way has the id; at the level that the log has by default it costs nothing.
+            let span = tracing::info_span!("request", request_id);
+            // Boxed: the future is large, and would else be moved along with the connection and into the span.
+            let answer = Box::pin(self.pipeline.respond(request_id, &received, body, &self.transfers));
+            match answer.instrument(span).await {
+                Answer::Ours(response, body) => {
+                    let is_head = received.method == http::Method::HEAD;
+                    let metadata_case = match response.metadata.as_slice() {
+                        [] => None,
+                        metadata => Some(Box::pin(self.case.with_metadata(metadata)).await),
+                    };
+                    let mut message = into_http(response, body, is_head, &self.case);
+                    if let Some(case) = metadata_case {
+                        *message.extensions_mut() = case;
+                    }
+                    message
+                }
+                Answer::Theirs(response) => response.map(AnswerBody::Whole),
+            }
         }
     }
 }

@@ -81,6 +81,8 @@ struct Exchange<'a> {
     room: Option<Arc<Room>>,
     /// The bytes that the answer ends with.
     download: Option<Box<dyn ByteSource>>,
+    /// What a browser is told.
+    cors: Option<CorsHeaders>,
 }
 
 impl Pipeline {
@@ -155,6 +157,7 @@ impl Pipeline {
             observation: self.observe(received, now),
             room: None,
             download: None,
+            cors: None,
         };
         if let Some(address) = &address {
             exchange.observation.note_account(&address.account, received);
@@ -203,7 +206,8 @@ impl Pipeline {
             }
             Err(error) => Err(error),
         };
-        self.encode(received, address.as_ref(), transfers, reply, exchange, result).await
+        exchange.cors = self.cors_headers(received, address.as_ref()).await;
+        self.encode(received, address.as_ref(), transfers, reply, exchange, result)
     }
 
     /// Begins to observe a request.
@@ -332,7 +336,7 @@ impl Pipeline {
     }
 
     /// The answer to an outcome or a refusal, with room for its bytes.
-    async fn encode(
+    fn encode(
         &self,
         received: &Received,
         address: Option<&Address<'_>>,
@@ -341,8 +345,7 @@ impl Pipeline {
         exchange: Exchange<'_>,
         mut result: Result<Outcome, ServiceError>,
     ) -> Answer {
-        let Exchange { form, mut observation, room, mut download } = exchange;
-        let cors = self.cors_headers(received, address).await;
+        let Exchange { form, mut observation, room, mut download, cors } = exchange;
         let encode = |result: &Result<Outcome, ServiceError>| {
             let ids = [self.ids.next(), self.ids.next()];
             let (service, now) = (received.origin.service, self.clock.now());

@@ -4,6 +4,8 @@
 //! own. Comparing those bytes gives exactly UTF-16 order, and for nearly every text they are the UTF-8 text itself. All
 //! engines store these bytes, so order and continuation tokens mean the same on each.
 
+use std::borrow::Cow;
+
 /// A key, or any text a filter compares a key with, in bytes that sort by UTF-16 code unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyBytes(Vec<u8>);
@@ -11,8 +13,13 @@ pub struct KeyBytes(Vec<u8>);
 impl KeyBytes {
     /// Encodes any text.
     pub fn from_text(text: &str) -> Self {
+        Self(Self::encode(text).into_owned())
+    }
+
+    /// Encodes any text; nearly every one is its own encoding.
+    pub fn encode(text: &str) -> Cow<'_, [u8]> {
         if !text.bytes().any(|byte| byte >= 0xF0) {
-            return Self(text.as_bytes().to_vec());
+            return Cow::Borrowed(text.as_bytes());
         }
         let mut bytes = Vec::with_capacity(text.len() + 8);
         for character in text.chars() {
@@ -31,7 +38,7 @@ impl KeyBytes {
                 ]);
             }
         }
-        Self(bytes)
+        Cow::Owned(bytes)
     }
 
     /// The bytes.

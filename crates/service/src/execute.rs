@@ -22,17 +22,19 @@ impl Service {
         room: Option<Arc<dyn AnswerRoom>>,
         sent: Sent<'_>,
     ) -> Result<Executed, Failure> {
+        // All but tables are boxed: a request of one service does not carry what another needs.
         let outcome = match command {
             Command::Account(command) => {
-                self.execute_account(account, service, command).await.map(Outcome::Account)
+                Box::pin(self.execute_account(account, service, command)).await.map(Outcome::Account)
             }
             Command::Table(command) => {
                 self.tables.execute(account, command, limit, room).await.map(Outcome::Table)
             }
-            Command::Queue(command) => self.queues.execute(account, command).await.map(Outcome::Queue),
+            Command::Queue(command) => {
+                Box::pin(self.queues.execute(account, command)).await.map(Outcome::Queue)
+            }
             Command::Blob(command) => {
                 let blobs = self.blobs.as_ref().ok_or(ErrorCode::NotImplemented)?;
-                // Boxed, so that a request of another service does not carry it.
                 let (outcome, download) = Box::pin(blobs.execute(account, *command, sent)).await?;
                 return Ok(Executed { outcome: Outcome::Blob(Box::new(outcome)), download });
             }

@@ -2,6 +2,7 @@
 //!
 //! `KeyBytes` says how they sort.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use smol_str::SmolStr;
@@ -37,6 +38,11 @@ impl Key {
     /// The bytes that sort as the service sorts keys.
     pub fn to_bytes(&self) -> KeyBytes {
         KeyBytes::from_text(&self.0)
+    }
+
+    /// The same bytes, borrowed where they are those of the text.
+    pub fn as_bytes(&self) -> Cow<'_, [u8]> {
+        KeyBytes::encode(&self.0)
     }
 
     /// The key stored as these bytes; `None` if they were not made by `to_bytes`.

@@ -79,14 +79,13 @@ pub fn route(
     let path = percent_decode_str(address.path).decode_utf8().map_err(|_| {
         ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.")
     })?;
-    let mut segments = split_segments(&path);
-    let first = if segments.is_empty() { "" } else { segments.remove(0) };
-    let rest = segments;
+    let mut segments = segments(&path);
+    let (first, beyond) = (segments.next().unwrap_or_default(), segments.next());
 
     if let Some(route) = service_route(verb, first, query, address)? {
         return Ok(route);
     }
-    if first == "$batch" && rest.is_empty() {
+    if first == "$batch" && beyond.is_none() {
         return if verb == Verb::Post {
             Ok(TableRoute::Batch)
         } else {
@@ -106,11 +105,11 @@ pub fn route(
         }
     }
     let (name, predicate) = split_predicate(first)?;
-    if name == "Tables" && rest.is_empty() {
+    if name == "Tables" && beyond.is_none() {
         return tables_route(verb, predicate);
     }
     let table = TableName::parse(name)?;
-    if let Some(beyond) = rest.first() {
+    if let Some(beyond) = beyond {
         return beyond_table(verb, table, address.account.as_str(), beyond);
     }
     entity_route(verb, table, address, predicate)
@@ -158,21 +157,13 @@ impl Verb {
 }
 
 /// Splits a decoded path at slashes, but not inside quotes: a key predicate may hold anything.
-fn split_segments(path: &str) -> Vec<&str> {
-    let (mut segments, mut start, mut quoted) = (Vec::new(), 0, false);
-    for (offset, character) in path.char_indices() {
-        match character {
-            '\'' => quoted = !quoted,
-            '/' if !quoted => {
-                segments.push(&path[start..offset]);
-                start = offset + 1;
-            }
-            _ => {}
-        }
-    }
-    segments.push(&path[start..]);
-    segments.retain(|segment| !segment.is_empty());
-    segments
+fn segments(path: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    let segments = path.split(move |character| {
+        quoted ^= character == '\'';
+        character == '/' && !quoted
+    });
+    segments.filter(|segment| !segment.is_empty())
 }
 
 /// The two keys in the form nearly every client writes them, without a quote inside; anything else is for the parser.

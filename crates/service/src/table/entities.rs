@@ -18,8 +18,8 @@ pub(crate) async fn fetch_entity(
     space: SpaceId,
     key: &EntityKey,
 ) -> Result<StoredEntity, Failure> {
-    let (partition, row) = (key.partition.to_bytes(), key.row.to_bytes());
-    let stored = engine.get(space, partition.as_slice(), row.as_slice()).await?;
+    let (partition, row) = (key.partition.as_bytes(), key.row.as_bytes());
+    let stored = engine.get(space, &partition, &row).await?;
     let stored = stored.ok_or(ErrorCode::ResourceNotFound)?;
     let properties = decode_properties(space, &stored.body)?;
     Ok(StoredEntity { key: key.clone(), timestamp: stored.version, properties })
@@ -31,7 +31,7 @@ pub(crate) async fn write_entity(
     space: SpaceId,
     write: EntityWrite,
 ) -> Result<WriteOutcome, Failure> {
-    let (partition, row) = (write.key.partition.to_bytes(), write.key.row.to_bytes());
+    let (partition, row) = (write.key.partition.as_bytes(), write.key.row.as_bytes());
     let mut refusal = None;
     let mut decide_row =
         |_: DateTime, rows: &[Option<StoredRow>]| match decide(space, &write, rows[0].as_ref()) {
@@ -41,7 +41,8 @@ pub(crate) async fn write_entity(
                 Decision::Refuse
             }
         };
-    let done = engine.transact(space, partition.as_slice(), &[row.as_slice()], &mut decide_row).await;
+    let done = engine.transact(space, &partition, &[&row], &mut decide_row).await;
+    drop((partition, row));
     match done? {
         Transacted::Applied(version) => Ok(outcome(write, version)),
         Transacted::Refused => Err(refusal.expect("a decide that refuses says why")),

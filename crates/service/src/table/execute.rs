@@ -26,9 +26,10 @@ impl Tables {
         limit: Option<&KeyLimit>,
         room: Option<Arc<dyn AnswerRoom>>,
     ) -> Result<TableOutcome, Failure> {
+        // What is large and rare is boxed, so that reads and writes of entities do not carry it.
         match command {
             TableCommand::QueryTables(query) => {
-                self.list(account, &query).await.map(TableOutcome::TablesQueried)
+                Box::pin(self.list(account, &query)).await.map(TableOutcome::TablesQueried)
             }
             TableCommand::GetTable(table) => {
                 let found = self.catalog.find(account, ResourceKind::Table, table.folded()).await?;
@@ -36,21 +37,20 @@ impl Tables {
                 Ok(TableOutcome::TableFetched(table_name(&found)?))
             }
             TableCommand::CreateTable(table) => {
-                self.create(account, &table).await?;
+                Box::pin(self.create(account, &table)).await?;
                 Ok(TableOutcome::TableCreated(table))
             }
             TableCommand::DeleteTable(table) => {
-                self.delete(account, &table).await?;
+                Box::pin(self.delete(account, &table)).await?;
                 Ok(TableOutcome::TableDeleted)
             }
             TableCommand::GetTableAcl(table) => {
                 Ok(TableOutcome::TableAclFetched(self.find(account, &table).await?.identifiers.clone()))
             }
             TableCommand::SetTableAcl(table, identifiers) => {
-                self.set_acl(account, &table, identifiers).await?;
+                Box::pin(self.set_acl(account, &table, identifiers)).await?;
                 Ok(TableOutcome::TableAclSet)
             }
-            // Boxed, so that other commands do not carry it.
             TableCommand::QueryEntities(query) => Box::pin(self.query(account, query, limit, room)).await,
             TableCommand::GetEntity(get) => self.get(account, &get, limit).await,
             TableCommand::WriteEntity(table, write) => self.write(account, &table, write, limit).await,
