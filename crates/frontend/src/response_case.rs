@@ -102,18 +102,32 @@ pub struct UsedNames {
 }
 
 impl UsedNames {
+    /// In both maps of common names, or in none because it is in lower case.
+    const NEEDS_NONE: Self = Self { beyond_common: false, beyond_common_of_blobs: false };
+    const OF_TABLES: Self = Self { beyond_common: false, beyond_common_of_blobs: true };
+    const OF_BLOBS: Self = Self { beyond_common: true, beyond_common_of_blobs: false };
+
     /// A name as a header, noted.
     pub fn note(&mut self, name: &'static str) -> HeaderName {
-        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            self.beyond_common |= !COMMON.contains(&name);
-            self.beyond_common_of_blobs |= !COMMON_OF_BLOBS.contains(&name);
+        let (header, used) = frequent_name(name).unwrap_or_else(|| (other_name(name), Self::of(name)));
+        self.beyond_common |= used.beyond_common;
+        self.beyond_common_of_blobs |= used.beyond_common_of_blobs;
+        header
+    }
+
+    fn of(name: &str) -> Self {
+        if !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return Self::NEEDS_NONE;
         }
-        frequent_name(name).unwrap_or_else(|| other_name(name))
+        Self {
+            beyond_common: !COMMON.contains(&name),
+            beyond_common_of_blobs: !COMMON_OF_BLOBS.contains(&name),
+        }
     }
 }
 
-/// A header name of many answers, which is not parsed again; `None` for any other.
-fn frequent_name(name: &str) -> Option<HeaderName> {
+/// A header name of many answers, which is neither parsed nor looked up again; `None` for any other.
+fn frequent_name(name: &str) -> Option<(HeaderName, UsedNames)> {
     static BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
     static CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
     static CONTENT_CRC64: HeaderName = HeaderName::from_static("x-ms-content-crc64");
@@ -125,7 +139,12 @@ fn frequent_name(name: &str) -> Option<HeaderName> {
     static REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
     static SERVER_ENCRYPTED: HeaderName = HeaderName::from_static("x-ms-server-encrypted");
     static VERSION: HeaderName = HeaderName::from_static("x-ms-version");
-    Some(match name {
+    let used = match name {
+        "Accept-Ranges" | "Content-MD5" | "Last-Modified" => UsedNames::OF_BLOBS,
+        "Cache-Control" | "X-Content-Type-Options" => UsedNames::OF_TABLES,
+        _ => UsedNames::NEEDS_NONE,
+    };
+    let header = match name {
         "Accept-Ranges" => header::ACCEPT_RANGES,
         "Cache-Control" => header::CACHE_CONTROL,
         "Content-MD5" => CONTENT_MD5.clone(),
@@ -146,7 +165,8 @@ fn frequent_name(name: &str) -> Option<HeaderName> {
         "x-ms-server-encrypted" => SERVER_ENCRYPTED.clone(),
         "x-ms-version" => VERSION.clone(),
         _ => return None,
-    })
+    };
+    Some((header, used))
 }
 
 /// Any other header name of ours.

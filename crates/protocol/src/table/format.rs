@@ -102,6 +102,15 @@ pub fn negotiate(format: Option<&str>, accept: Option<&str>) -> Result<Format, S
 
 fn media_range(range: &str) -> Option<Format> {
     const ATOM: [&str; 5] = ["*/*", "application/*", "application/atom+xml", "application/xml", "text/xml"];
+    // As nearly every client writes it.
+    match range {
+        "application/json" | "application/json;odata=minimalmetadata" => {
+            return Some(Format::Json(MetadataLevel::Minimal));
+        }
+        "application/json;odata=nometadata" => return Some(Format::Json(MetadataLevel::None)),
+        "application/json;odata=fullmetadata" => return Some(Format::Json(MetadataLevel::Full)),
+        _ => {}
+    }
     let mut parts = range.split(';').map(str::trim);
     let media = parts.next()?;
     if media.eq_ignore_ascii_case("application/json") {

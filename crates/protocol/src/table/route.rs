@@ -76,9 +76,13 @@ pub fn route(
         return Ok(TableRoute::Account(AccountRoute::Preflight));
     }
     let verb = Verb::of(method, headers)?;
-    let path = percent_decode_str(address.path).decode_utf8().map_err(|_| {
-        ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.")
-    })?;
+    let path = if address.path.contains('%') {
+        percent_decode_str(address.path).decode_utf8().map_err(|_| {
+            ServiceError::with_message(ErrorCode::InvalidInput, "Bad Request - Error in query syntax.")
+        })?
+    } else {
+        address.path.into()
+    };
     let mut segments = segments(&path);
     let (first, beyond) = (segments.next().unwrap_or_default(), segments.next());
 

@@ -39,7 +39,7 @@ impl Exchange {
         let id = self.header("x-ms-request-id").unwrap_or_default().to_owned();
         let mut reply = Reply::of(&self.method, &self.request_headers, Some(&address), id, true);
         reply.base = base.to_owned();
-        reply.account = account.to_owned();
+        reply.account = account.into();
         // Recorders that keep no request headers leave the version and the form to the answer.
         if let Some(version) = self.header("x-ms-version").and_then(|text| ApiVersion::parse(text).ok()) {
             reply.version = version;
