@@ -31,18 +31,19 @@ pub(crate) async fn write_entity(
     space: SpaceId,
     write: EntityWrite,
 ) -> Result<WriteOutcome, Failure> {
-    let (partition, row) = (write.key.partition.as_bytes(), write.key.row.as_bytes());
     let mut refusal = None;
-    let mut decide_row =
-        |_: DateTime, rows: &[Option<StoredRow>]| match decide(space, &write, rows[0].as_ref()) {
-            Ok(decision) => Decision::Apply(vec![decision.into_change(0)]),
-            Err(error) => {
-                refusal = Some(error);
-                Decision::Refuse
-            }
-        };
-    let done = engine.transact(space, &partition, &[&row], &mut decide_row).await;
-    drop((partition, row));
+    let done = {
+        let (partition, row) = (write.key.partition.as_bytes(), write.key.row.as_bytes());
+        let mut decide_row =
+            |_: DateTime, rows: &[Option<StoredRow>]| match decide(space, &write, rows[0].as_ref()) {
+                Ok(decision) => Decision::Apply(vec![decision.into_change(0)]),
+                Err(error) => {
+                    refusal = Some(error);
+                    Decision::Refuse
+                }
+            };
+        engine.transact(space, &partition, &[&row], &mut decide_row).await
+    };
     match done? {
         Transacted::Applied(version) => Ok(outcome(write, version)),
         Transacted::Refused => Err(refusal.expect("a decide that refuses says why")),
