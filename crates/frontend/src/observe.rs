@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use smol_str::SmolStr;
 use tavola_model::{
     AccountName, BlobOutcome, Command, DateTime, EntityChange, EntityPage, EntityWrite, ErrorCode, Outcome,
     PlanKind, PlanReport, QueueCommand, QueueOutcome, ServiceError, StorageService, TableCommand,
-    TableOutcome,
+    TableOutcome, Text,
 };
 use tavola_protocol::{Form, Reply, Response};
 use tavola_telemetry::{AccessRecord, Counted, QueryTarget, Recorder, Target, TraceParent};
@@ -36,7 +35,7 @@ pub(crate) struct Observation<R: Deref<Target = Recorder>> {
     pub is_over_limit: bool,
     /// It changes something.
     pub writes: bool,
-    resource: Option<SmolStr>,
+    resource: Option<Text>,
     counted: Counted,
     /// It was forwarded by another server, which counts and records it.
     is_forwarded: bool,
@@ -104,7 +103,7 @@ impl<'a> Observation<&'a Recorder> {
     pub fn note_command(&mut self, command: &Command, form: &Form) {
         self.writes = command.writes();
         self.counted.operation = Some(command.name());
-        self.resource = command.resource().map(SmolStr::from);
+        self.resource = command.resource().map(Text::from);
         if let Some(record) = &mut self.record {
             record.target = target(command, form);
             if let Some(detail) = &mut record.detail {

@@ -4,12 +4,12 @@
 
 use std::fmt;
 
-use smol_str::SmolStr;
+use crate::Text;
 
 /// An account name: 3 to 24 lower-case letters and digits
 /// (<https://learn.microsoft.com/azure/storage/common/storage-account-overview#storage-account-name>).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AccountName(SmolStr);
+pub struct AccountName(Text);
 
 impl AccountName {
     /// Accepts `text` if it obeys the naming rule.

@@ -35,6 +35,7 @@ mod random;
 mod service;
 mod service_properties;
 mod table;
+mod text;
 
 pub use account::AccountName;
 pub use acl::{AccessPolicy, PublicAccess, SignedIdentifier};
@@ -59,3 +60,4 @@ pub use service_properties::{
     ServicePropertiesPatch, StaticWebsite,
 };
 pub use table::*;
+pub use text::Text;

@@ -3,8 +3,7 @@
 
 use http::header::{self, AsHeaderName, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
-use smol_str::SmolStr;
-use tavola_model::{Address, AddressStyle, CLIENT_REQUEST_ID_BYTES_MAX, ServiceError};
+use tavola_model::{Address, AddressStyle, CLIENT_REQUEST_ID_BYTES_MAX, ServiceError, Text};
 
 use crate::version::ApiVersion;
 
@@ -24,7 +23,7 @@ pub struct Reply {
     /// `scheme://host/` or `scheme://host/account/`.
     pub base: String,
     /// The account, for `odata.type`.
-    pub account: SmolStr,
+    pub account: Text,
     /// A HEAD request: headers only.
     pub head_only: bool,
     /// Whether queries are answered with how they ran (`x-tavola-plan`).

@@ -4,15 +4,13 @@
 
 use std::fmt;
 
-use smol_str::SmolStr;
-
-use crate::{DateTime, ErrorCode, ServiceError};
+use crate::{DateTime, ErrorCode, ServiceError, Text};
 
 /// A container name that obeys the naming rule
 /// (<https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata>): 3 to 63
 /// lower-case letters, digits and single dashes inside, or one of the names that the service itself gives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ContainerName(SmolStr);
+pub struct ContainerName(Text);
 
 impl ContainerName {
     /// Characters a name has at least.

@@ -6,14 +6,12 @@
 
 use std::fmt;
 
-use smol_str::SmolStr;
-
-use crate::{ErrorCode, ServiceError};
+use crate::{ErrorCode, ServiceError, Text};
 
 /// A queue name that obeys the naming rule
 /// (<https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata>).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct QueueName(SmolStr);
+pub struct QueueName(Text);
 
 impl QueueName {
     /// Characters a name has at least.

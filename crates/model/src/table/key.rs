@@ -5,14 +5,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use smol_str::SmolStr;
-
 use super::limits::KEY_UNITS_MAX;
-use crate::{ErrorCode, KeyBytes, ServiceError};
+use crate::{ErrorCode, KeyBytes, ServiceError, Text};
 
 /// A PartitionKey or RowKey that the service accepts. It may be empty.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Key(SmolStr);
+pub struct Key(Text);
 
 impl Key {
     /// Accepts `text` if it is short enough and has no forbidden character

@@ -8,16 +8,14 @@
 
 use std::fmt;
 
-use smol_str::{SmolStr, StrExt as _};
-
 use super::value::utf16_len;
-use crate::{ErrorCode, ServiceError};
+use crate::{ErrorCode, ServiceError, Text};
 
 /// A table name that obeys the naming rule.
 #[derive(Clone, Debug)]
 pub struct TableName {
-    text: SmolStr,
-    folded: SmolStr,
+    text: Text,
+    folded: Text,
 }
 
 impl TableName {
@@ -35,7 +33,7 @@ impl TableName {
         if !starts_with_letter || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(ErrorCode::InvalidResourceName.into());
         }
-        Ok(Self { text: text.into(), folded: text.to_ascii_lowercase_smolstr() })
+        Ok(Self { text: text.into(), folded: folded(text) })
     }
 
     /// The tables that Storage Analytics fills
@@ -59,7 +57,7 @@ impl TableName {
     /// A table of metrics, which the service itself makes; a client can only read it.
     pub fn parse_metrics(text: &str) -> Option<Self> {
         let known = Self::METRICS.iter().find(|known| known.eq_ignore_ascii_case(text))?;
-        Some(Self { text: (*known).into(), folded: known.to_ascii_lowercase_smolstr() })
+        Some(Self { text: (*known).into(), folded: folded(known) })
     }
 
     /// Whether it is a table of metrics.
@@ -76,6 +74,10 @@ impl TableName {
     pub fn folded(&self) -> &str {
         &self.folded
     }
+}
+
+fn folded(text: &str) -> Text {
+    text.chars().map(|character| character.to_ascii_lowercase()).collect()
 }
 
 impl PartialEq for TableName {
