@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cassandra::{self, Care, Kind};
+use crate::console;
 use crate::programs::{cargo, contains, installed, root, run, server_binary};
 use crate::rust::count_tests;
 use crate::step::{NO_NAMES, Outcome, Select, Server, Step, Tally};
@@ -17,6 +18,7 @@ pub const CONFORMANCE: Step = Step {
         ["crates/engine-cql/tests", BLOB_TESTS]
             .iter()
             .any(|folder| contains(&root().join(folder), "rs", name))
+            || contains(&root().join("crates/console/web/tests"), "mjs", name)
             || is_in(&SERVER_TESTS, name)
     },
 };
@@ -101,7 +103,8 @@ fn conformance(select: &Select) -> Outcome {
     let certificates = certificates("127.0.0.1")?;
     let kind = Kind { care: Care::Safe, certificates: Some(certificates.clone()) };
     with_fresh_nodes(1, &kind, |nodes| {
-        tests(select, &[&TESTS[..], &["cluster_tls"]].concat(), nodes, Some(&certificates))
+        let tally = tests(select, &[&TESTS[..], &["cluster_tls"]].concat(), nodes, Some(&certificates))?;
+        Ok(tally.with(console::cluster_page(&fresh_keyspace(nodes)?, select)?))
     })
 }
 

@@ -104,6 +104,15 @@ fn chromium() -> Result<(), String> {
 }
 
 fn browser(select: &Select) -> Outcome {
+    tests(&["console", "insight"], &[], select)
+}
+
+/// The page of a cluster, of servers with these arguments.
+pub fn cluster_page(engine: &[String], select: &Select) -> Outcome {
+    tests(&["cluster"], engine, select)
+}
+
+fn tests(names: &[&str], engine: &[String], select: &Select) -> Outcome {
     if let Err(missing) = installed("npm").and_then(|()| chromium()) {
         return Ok(Tally::skip(missing));
     }
@@ -114,8 +123,9 @@ fn browser(select: &Select) -> Outcome {
     if let Some(name) = select.name() {
         command.arg(format!("--test-name-pattern={name}"));
     }
-    command.args(["console", "insight"].map(|name| folder.join(format!("tests/{name}.test.mjs"))));
-    command.env("TAVOLA_BINARY", server_binary());
+    command.args(names.iter().map(|name| folder.join(format!("tests/{name}.test.mjs"))));
+    // Arguments without a quote or a backslash are JSON as Rust shows them.
+    command.env("TAVOLA_BINARY", server_binary()).env("TAVOLA_ENGINE", format!("{engine:?}"));
     let finished = run(&mut command)?;
     counted(&finished, counts::tap(&finished.output), select)
 }

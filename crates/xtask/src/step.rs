@@ -76,6 +76,15 @@ impl Tally {
         tally
     }
 
+    /// The same with what another part of the step has counted.
+    #[must_use]
+    pub fn with(mut self, part: Self) -> Self {
+        self.add(&part);
+        self.notes.extend(part.notes);
+        self.failures.extend(part.failures);
+        self
+    }
+
     /// Counts a check that could not be made here.
     pub fn skip_one(&mut self, reason: impl Into<String>) {
         self.skipped += 1;
