@@ -47,10 +47,10 @@ impl KeyBytes {
     }
 
     /// The text that was stored as these bytes; `None` if they were not made by `from_text`.
-    pub fn to_text(bytes: &[u8]) -> Option<String> {
+    pub fn to_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
         match std::str::from_utf8(bytes) {
-            Ok(text) => Some(text.to_owned()),
-            Err(_) => cesu8_to_text(bytes),
+            Ok(text) => Some(Cow::Borrowed(text)),
+            Err(_) => cesu8_to_text(bytes).map(Cow::Owned),
         }
     }
 

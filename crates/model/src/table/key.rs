@@ -45,7 +45,7 @@ impl Key {
 
     /// The key stored as these bytes; `None` if they were not made by `to_bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        KeyBytes::to_text(bytes).map(|text| Self(text.into()))
+        KeyBytes::to_text(bytes).map(|text| Self(text.as_ref().into()))
     }
 }
 
