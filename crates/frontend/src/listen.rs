@@ -197,7 +197,9 @@ impl Frontend {
             open.activity().begin();
             let names = names.as_ref().map(MetadataNames::take).unwrap_or_default();
             let hello = self.pipeline.answer_hello(request.headers());
-            is_of_server.fetch_or(hello.is_some(), Ordering::Relaxed);
+            if hello.is_some() {
+                is_of_server.store(true, Ordering::Relaxed);
+            }
             let origin = Origin { is_server: is_of_server.load(Ordering::Relaxed), ..origin };
             let answer = self.respond(request, origin, names);
             async {
