@@ -18,7 +18,7 @@ pub const CONFORMANCE: Step = Step {
         ["crates/engine-cql/tests", BLOB_TESTS]
             .iter()
             .any(|folder| contains(&root().join(folder), "rs", name))
-            || contains(&root().join("crates/console/web/tests"), "mjs", name)
+            || console::has_cluster_page(name)
             || is_in(&SERVER_TESTS, name)
     },
 };
@@ -96,7 +96,8 @@ fn conformance(select: &Select) -> Outcome {
         "blob",
     ];
     if cassandra::is_up() {
-        let mut tally = with_nodes(1, |nodes| tests(select, &TESTS, nodes, None))?;
+        let mut tally =
+            with_nodes(1, |nodes| Ok(tests(select, &TESTS, nodes, None)?.with(page(select, nodes)?)))?;
         tally.skip_one("the node that runs has no certificate: `cargo xtask cassandra down` first");
         return Ok(tally);
     }
@@ -104,8 +105,16 @@ fn conformance(select: &Select) -> Outcome {
     let kind = Kind { care: Care::Safe, certificates: Some(certificates.clone()) };
     with_fresh_nodes(1, &kind, |nodes| {
         let tally = tests(select, &[&TESTS[..], &["cluster_tls"]].concat(), nodes, Some(&certificates))?;
-        Ok(tally.with(console::cluster_page(&fresh_keyspace(nodes)?, select)?))
+        Ok(tally.with(page(select, nodes)?))
     })
+}
+
+/// The page of the console, of servers on this node.
+fn page(select: &Select, nodes: &str) -> Outcome {
+    match select.name() {
+        Some(name) if !console::has_cluster_page(name) => Ok(Tally::default()),
+        _ => console::cluster_page(&fresh_keyspace(nodes)?, select),
+    }
 }
 
 /// What is wrong with this node: its settings, and that its certificate is for another address.

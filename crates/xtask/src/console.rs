@@ -107,6 +107,11 @@ fn browser(select: &Select) -> Outcome {
     tests(&["console", "insight"], &[], select)
 }
 
+/// Whether the test of the page of a cluster has this name.
+pub fn has_cluster_page(name: &str) -> bool {
+    std::fs::read_to_string(folder().join("tests/cluster.test.mjs")).is_ok_and(|text| text.contains(name))
+}
+
 /// The page of a cluster, of servers with these arguments.
 pub fn cluster_page(engine: &[String], select: &Select) -> Outcome {
     tests(&["cluster"], engine, select)
@@ -124,8 +129,8 @@ fn tests(names: &[&str], engine: &[String], select: &Select) -> Outcome {
         command.arg(format!("--test-name-pattern={name}"));
     }
     command.args(names.iter().map(|name| folder.join(format!("tests/{name}.test.mjs"))));
-    // Arguments without a quote or a backslash are JSON as Rust shows them.
-    command.env("TAVOLA_BINARY", server_binary()).env("TAVOLA_ENGINE", format!("{engine:?}"));
+    let engine = serde_json::json!(engine).to_string();
+    command.env("TAVOLA_BINARY", server_binary()).env("TAVOLA_ENGINE", engine);
     let finished = run(&mut command)?;
     counted(&finished, counts::tap(&finished.output), select)
 }
