@@ -130,7 +130,7 @@ fn tests(names: &[&str], engine: &[String], select: &Select) -> Outcome {
     }
     command.args(names.iter().map(|name| folder.join(format!("tests/{name}.test.mjs"))));
     let engine = serde_json::json!(engine).to_string();
-    command.env("TAVOLA_BINARY", server_binary()).env("TAVOLA_ENGINE", engine);
+    command.env("TAVOLA_BINARY", server_binary()).env("TAVOLA_CLUSTER_ARGUMENTS", engine);
     let finished = run(&mut command)?;
     counted(&finished, counts::tap(&finished.output), select)
 }

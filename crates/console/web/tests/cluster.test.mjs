@@ -5,9 +5,9 @@ import { test } from 'node:test';
 import axe from 'axe-core';
 import { launch, openPage, startServer, until } from './support.mjs';
 
-const engine = JSON.parse(process.env.TAVOLA_ENGINE ?? '[]');
+const engine = JSON.parse(process.env.TAVOLA_CLUSTER_ARGUMENTS ?? '[]');
 
-test('shows the nodes, and servers as they come and go', { skip: engine.length === 0 && 'TAVOLA_ENGINE names no cluster' }, async () => {
+test('shows the nodes, and servers as they come and go', { skip: engine.length === 0 && 'TAVOLA_CLUSTER_ARGUMENTS names no cluster' }, async () => {
   const server = await startServer(...engine);
   const other = await startServer(...engine);
   const browser = await launch();
