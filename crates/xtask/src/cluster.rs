@@ -41,7 +41,7 @@ pub const FAULTS: Step = Step {
 const SERVER_TESTS: [&str; 4] = ["moving_cluster", "affinity", "cluster_large", "cluster_tls"];
 
 /// Requests to the blob service, which run on any store.
-const BLOB_TESTS: &str = "crates/testkit/tests/blob";
+const BLOB_TESTS: &str = "crates/testkit/tests/blob_http";
 
 fn is_in(tests: &[&str], name: &str) -> bool {
     let source = |test: &str| std::fs::read_to_string(root().join(format!("crates/server/tests/{test}.rs")));
@@ -86,14 +86,14 @@ pub fn fresh_keyspace(nodes: &str) -> Result<Vec<String>, String> {
 /// The contract, several servers at once, moving data, blobs and encrypted connections, all on one node.
 fn conformance(select: &Select) -> Outcome {
     const TESTS: [&str; 8] = [
-        "conformance",
-        "conformance_contents",
+        "cql_conformance",
+        "cql_conformance_contents",
         "servers",
         "members",
         "moving_cluster",
         "affinity",
         "cluster_large",
-        "blob",
+        "blob_http",
     ];
     if cassandra::is_up() {
         let mut tally =
@@ -128,7 +128,9 @@ fn refusals(select: &Select) -> Outcome {
 }
 
 fn tests(select: &Select, names: &[&str], nodes: &str, certificates: Option<&Path>) -> Outcome {
-    let mut tests = cargo(["test", "-p", "tavola-engine-cql", "-p", "tavola-server", "-p", "tavola-testkit"]);
+    // The whole workspace, as in "tests of all crates": fewer packages want fewer features of other crates, and then
+    // all of those are built again.
+    let mut tests = cargo(["test", "--workspace"]);
     tests.args(["--features", "tavola-engine-cql/cluster-tests,tavola-server/cluster-tests"]);
     for name in names {
         tests.args(["--test", name]);
