@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Lines of a failing program that are shown.
 const SHOWN_LINES_MAX: usize = 200;
@@ -30,7 +31,9 @@ impl Finished {
 /// Runs a program in the workspace to its end.
 pub fn run(command: &mut Command) -> Result<Finished, String> {
     let shown = format!("{command:?}");
-    let log_path = root().join("target").join(format!("xtask-{}.log", std::process::id()));
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let log_path = root().join("target").join(format!("xtask-{}-{run}.log", std::process::id()));
     let io = |error: std::io::Error| format!("cannot run {shown} ({error})");
     std::fs::create_dir_all(root().join("target")).map_err(io)?;
     let log = std::fs::File::create(&log_path).map_err(io)?;

@@ -34,7 +34,8 @@ fn lints(_: &Select) -> Outcome {
 
 /// Builds the server and what drives it, in the release profile.
 pub fn build_server() -> Outcome {
-    run(&mut cargo(["build", "--release", "-p", "tavola-server", "-p", "tavola-testkit"]))?.check()?;
+    let mut build = cargo(["build", "--release", "-p", "tavola-server"]);
+    run(build.args(["-p", "tavola-testkit", "-p", "tavola-differential"]))?.check()?;
     Ok(Tally::one())
 }
 

@@ -1,6 +1,7 @@
 //! Steps of the test command: each has a name, takes time, and gives counts.
 
 use std::process::ExitCode;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crate::rust;
@@ -118,28 +119,33 @@ pub struct Run {
     select: Select,
     requires_all: bool,
     total: Tally,
-    /// Whether the server was built in this run; `None` before the first step that needs it.
-    built: Option<bool>,
+    server: ServerBuild,
+}
+
+/// The release build, which a run starts with: its last crates keep one core busy, so it runs beside the first steps.
+enum ServerBuild {
+    /// No step of this run needs it.
+    NotMeant,
+    Running(JoinHandle<Outcome>),
+    Done {
+        succeeded: bool,
+    },
 }
 
 impl Run {
     pub fn new(select: Select) -> Self {
         let requires_all = std::env::var(REQUIRE_ALL).is_ok_and(|value| value == "1" || value == "true");
-        Self { select, requires_all, total: Tally::default(), built: None }
+        Self { select, requires_all, total: Tally::default(), server: ServerBuild::NotMeant }
     }
 
     /// Runs all steps, also after one has failed, and ends with the one line of counts.
     pub fn all(mut self, steps: &[Step]) -> ExitCode {
-        for step in steps {
-            let (select, is_meant) = match &self.select {
-                Select::All => (Select::All, true),
-                // The whole step, if the name is its own.
-                Select::Named(name) if step.name.contains(name) => (Select::All, true),
-                Select::Named(name) => (Select::Named(name.clone()), (step.has)(name)),
-            };
-            if is_meant {
-                self.one(step, &select);
-            }
+        let meant: Vec<_> = steps.iter().filter_map(|step| Some((step, self.part_of(step)?))).collect();
+        if meant.iter().any(|(step, _)| step.server == Server::Needed) {
+            self.server = ServerBuild::Running(thread::spawn(rust::build_server));
+        }
+        for (step, select) in meant {
+            self.one(step, &select);
         }
         let code = self.code();
         let Tally { passed, failed, skipped, .. } = self.total;
@@ -155,6 +161,15 @@ impl Run {
         code
     }
 
+    /// What this run means of a step; `None` if nothing.
+    fn part_of(&self, step: &Step) -> Option<Select> {
+        match &self.select {
+            Select::Named(name) if !step.name.contains(name) => (step.has)(name).then(|| self.select.clone()),
+            // The whole step, if the name is its own.
+            _ => Some(Select::All),
+        }
+    }
+
     fn code(&self) -> ExitCode {
         let Tally { passed, failed, skipped, .. } = self.total;
         let found_nothing = self.select != Select::All && passed + skipped == 0;
@@ -166,17 +181,28 @@ impl Run {
     }
 
     fn one(&mut self, step: &Step, select: &Select) {
-        if step.server == Server::Needed && self.built.is_none() {
-            let failed = self.total.failed;
-            self.built = Some(true);
-            self.timed("release build", rust::build_server);
-            self.built = Some(self.total.failed == failed);
-        }
-        if step.server == Server::Needed && self.built == Some(false) {
+        if step.server == Server::Needed && !self.has_server() {
             self.timed(step.name, || Err("not run: the server was not built".to_owned()));
         } else {
             self.timed(step.name, || (step.run)(select));
         }
+    }
+
+    /// Whether the server was built; waits for the build.
+    fn has_server(&mut self) -> bool {
+        let succeeded = match std::mem::replace(&mut self.server, ServerBuild::NotMeant) {
+            ServerBuild::NotMeant => false,
+            ServerBuild::Done { succeeded } => succeeded,
+            ServerBuild::Running(build) => {
+                let failed = self.total.failed;
+                self.timed("rest of the release build", || {
+                    build.join().unwrap_or_else(|_| Err("the build panicked".to_owned()))
+                });
+                self.total.failed == failed
+            }
+        };
+        self.server = ServerBuild::Done { succeeded };
+        succeeded
     }
 
     fn timed(&mut self, name: &str, work: impl FnOnce() -> Outcome) {
@@ -206,7 +232,7 @@ mod tests {
     }
 
     fn succeeds(select: Select, requires_all: bool, steps: &[Step]) -> bool {
-        let run = Run { select, requires_all, total: Tally::default(), built: None };
+        let run = Run { select, requires_all, total: Tally::default(), server: ServerBuild::NotMeant };
         run.all(steps) == ExitCode::SUCCESS
     }
 
