@@ -54,6 +54,15 @@ async fn all_are_whole(engine: &LocalEngine, contents: &[Content]) -> bool {
     is_whole
 }
 
+/// Lets the kernel forget what it has of the extents, so that they are read from the disk.
+fn forget(data: &Path) {
+    for extent in extents(data) {
+        let file = fs::File::open(extent).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+}
+
 /// Rows that name contents as [`filled`] writes them.
 struct Named;
 
@@ -111,7 +120,13 @@ async fn every_changed_byte_of_an_extent_is_noticed_or_belongs_to_nothing() {
                 Err(error) => panic!("{error}"),
             };
             let is_whole = match open(small(&image)) {
-                Ok(engine) => all_are_whole(&engine, &contents).await,
+                Ok(engine) => {
+                    forget(&image);
+                    let from_disk = all_are_whole(&engine, &contents).await;
+                    let from_memory = all_are_whole(&engine, &contents).await;
+                    assert_eq!(from_disk, from_memory, "{}, byte {at}", name.display());
+                    from_disk
+                }
                 Err(OpenError::Damaged { .. }) => false,
                 Err(error) => panic!("{error}"),
             };

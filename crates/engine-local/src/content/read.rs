@@ -1,16 +1,21 @@
-//! Reading a content: whole pieces, each checked before it leaves, some ahead of the one that is used.
+//! Reading a content: whole pieces, each checked before it leaves.
+//!
+//! What the kernel has in memory is read where it is asked for, into the same few buffers again and again: handing over to
+//! another thread would take a good part of the time of a piece. What has to come from the disk is read by the blocking
+//! pool, ahead of the piece that is used.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tavola_engine::{
-    ByteSource, Content, ContentCursor, ContentError, ContentId, PIECE_BYTES_MAX, SourceError, SpaceId,
+    ByteSource, BytesSource, Content, ContentCursor, ContentError, ContentId, PIECE_BYTES_MAX, SourceError,
+    SpaceId,
 };
 use tokio::task::JoinHandle;
 
@@ -24,6 +29,8 @@ const PIECE: u64 = PIECE_BYTES_MAX as u64;
 const PIECES_AT_ONCE: u64 = 4;
 /// The next pieces are asked for when so few are left.
 const PIECES_LEFT_MIN: usize = 2;
+/// After so many pieces that were in memory, other work of the thread has its turn.
+const PIECES_IN_TURN: u64 = 4;
 
 /// Begins a read. The first piece has been checked when this returns.
 pub(crate) async fn read(
@@ -48,28 +55,30 @@ pub(crate) async fn read(
     let next = range.start / PIECE;
     let end = range.end.div_ceil(PIECE);
     if range.is_empty() {
-        return Ok(Box::new(ContentSource {
-            reading: Arc::new(reading),
-            range,
-            next: 0,
-            end: 0,
-            ahead: None,
-            ready: VecDeque::new(),
-        }));
+        return Ok(Box::new(BytesSource::default()));
     }
-    let buffer = reading.buffer(next);
-    let begun = tokio::task::spawn_blocking(move || {
-        let first = reading.begin(next, buffer)?;
-        Ok::<_, ContentError>((reading, first))
-    });
-    let (reading, first) = begun.await.map_err(|cause| ContentError::Failed { cause: cause.into() })??;
+    let in_memory = reading.begin_in_memory(next)?;
+    let is_on_disk = in_memory.is_none();
+    let (reading, first) = match in_memory {
+        Some(first) => (reading, first),
+        None => {
+            let buffer = reading.buffer(next);
+            let begun = tokio::task::spawn_blocking(move || {
+                let first = reading.begin(next, buffer)?;
+                Ok::<_, ContentError>((reading, first))
+            });
+            begun.await.map_err(|cause| ContentError::Failed { cause: cause.into() })??
+        }
+    };
     Ok(Box::new(ContentSource {
         reading: Arc::new(reading),
         range,
         next,
         end,
-        ahead: None,
         ready: VecDeque::from([Ok(first)]),
+        ahead: None,
+        is_on_disk,
+        buffers: Arc::default(),
     }))
 }
 
@@ -103,16 +112,40 @@ impl Reading {
     /// Reads the sums and one piece. A content of one piece is read with its sums at once.
     fn begin(&mut self, number: u64, buffer: Vec<u8>) -> Result<Bytes, ContentError> {
         if piece_count(self.row.length) == 1 {
-            let length = self.piece_bytes(number);
-            let mut bytes = self.read_range(buffer, length + self.table_bytes(), 0)?;
-            self.set_sums(bytes[length..].to_vec())?;
-            bytes.truncate(length);
-            return self.check(number, bytes);
+            let bytes = self.read_range(buffer, self.piece_bytes(number) + self.table_bytes(), 0)?;
+            return self.only_piece(bytes);
         }
         let table = Vec::with_capacity(self.table_bytes());
         let table = self.read_range(table, self.table_bytes(), self.row.length)?;
         self.set_sums(table)?;
         self.piece(number, buffer)
+    }
+
+    /// The same, of what the kernel has in memory; `None` if that is not all of it.
+    fn begin_in_memory(&mut self, number: u64) -> Result<Option<Bytes>, ContentError> {
+        let read = |length: usize, at| {
+            let mut bytes = vec![0; length];
+            self.is_read_in_memory(&mut bytes, at).then_some(bytes)
+        };
+        if piece_count(self.row.length) == 1 {
+            let bytes = read(self.piece_bytes(number) + self.table_bytes(), 0);
+            return bytes.map(|bytes| self.only_piece(bytes)).transpose();
+        }
+        let table = read(self.table_bytes(), self.row.length);
+        let piece = read(self.piece_bytes(number), number * PIECE);
+        let (Some(table), Some(piece)) = (table, piece) else { return Ok(None) };
+        self.set_sums(table)?;
+        self.check(number, &piece)?;
+        Ok(Some(piece.into()))
+    }
+
+    /// The piece of a content that has but one, read together with its sums.
+    fn only_piece(&mut self, mut bytes: Vec<u8>) -> Result<Bytes, ContentError> {
+        let length = self.piece_bytes(0);
+        self.set_sums(bytes[length..].to_vec())?;
+        bytes.truncate(length);
+        self.check(0, &bytes)?;
+        Ok(bytes.into())
     }
 
     fn set_sums(&mut self, table: Vec<u8>) -> Result<(), ContentError> {
@@ -124,7 +157,15 @@ impl Reading {
     /// Reads and checks a piece.
     fn piece(&self, number: u64, buffer: Vec<u8>) -> Result<Bytes, ContentError> {
         let bytes = self.read_range(buffer, self.piece_bytes(number), number * PIECE)?;
-        self.check(number, bytes)
+        self.check(number, &bytes)?;
+        Ok(bytes.into())
+    }
+
+    /// Reads and checks a piece that the kernel has in memory; `None` if it has not.
+    fn piece_in_memory(&self, number: u64, buffers: &Arc<Buffers>) -> Option<Result<Bytes, ContentError>> {
+        let mut buffer = buffers.take(self.piece_bytes(number));
+        let is_read = self.is_read_in_memory(&mut buffer.bytes, number * PIECE);
+        is_read.then(|| self.check(number, &buffer.bytes).map(|()| Bytes::from_owner(buffer)))
     }
 
     /// Reads and checks pieces from a number on, one for each buffer, up to the first that is damaged.
@@ -139,11 +180,17 @@ impl Reading {
         pieces
     }
 
-    fn check(&self, number: u64, bytes: Vec<u8>) -> Result<Bytes, ContentError> {
-        if !self.sums.matches(number, &bytes) {
-            return Err(self.damaged("a piece is damaged"));
-        }
-        Ok(bytes.into())
+    fn check(&self, number: u64, bytes: &[u8]) -> Result<(), ContentError> {
+        if self.sums.matches(number, bytes) { Ok(()) } else { Err(self.damaged("a piece is damaged")) }
+    }
+
+    /// Fills a buffer if the kernel has all of its bytes in memory, and in one region.
+    fn is_read_in_memory(&self, buffer: &mut [u8], at: u64) -> bool {
+        let Some((region, at)) = region_of(&self.row.regions, at, buffer.len()) else { return false };
+        // Whatever is wrong is told by those who read it again from the disk.
+        let Ok(extent) = self.extents.file(region.extent) else { return false };
+        let length = buffer.len();
+        read_in_memory(&extent.file, buffer, region.offset + at).is_ok_and(|read| read == length)
     }
 
     /// Fills an empty buffer that has room for so many bytes.
@@ -170,20 +217,37 @@ fn read_range(
     length: usize,
     at: u64,
 ) -> io::Result<Vec<u8>> {
-    let mut start = at;
-    for region in regions {
-        if start < region.length {
-            if region.length - start >= length as u64 {
-                let extent = extents.file(region.extent)?;
-                return read_exactly(&extent.file, buffer, length, region.offset + start);
-            }
-            break;
-        }
-        start -= region.length;
+    if let Some((region, start)) = region_of(regions, at, length) {
+        let extent = extents.file(region.extent)?;
+        return read_exactly(&extent.file, buffer, length, region.offset + start);
     }
     buffer.resize(length, 0);
     read_stored(extents, regions, &mut buffer, at)?;
     Ok(buffer)
+}
+
+/// The region that has all of so many bytes from an offset on, and where in it they begin.
+fn region_of(regions: &[Region], mut at: u64, length: usize) -> Option<(&Region, u64)> {
+    for region in regions {
+        if at < region.length {
+            return (region.length - at >= length as u64).then_some((region, at));
+        }
+        at -= region.length;
+    }
+    None
+}
+
+/// Reads what the kernel has in memory. Does not wait for a disk: then it gives fewer bytes, or an error.
+#[cfg(target_os = "linux")]
+fn read_in_memory(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let slices = &mut [io::IoSliceMut::new(buffer)];
+    Ok(rustix::io::preadv2(file, slices, offset, rustix::io::ReadWriteFlags::NOWAIT)?)
+}
+
+/// Nobody can tell what the kernel has in memory.
+#[cfg(not(target_os = "linux"))]
+fn read_in_memory(_: &File, _: &mut [u8], _: u64) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn read_exactly(file: &File, mut buffer: Vec<u8>, length: usize, offset: u64) -> io::Result<Vec<u8>> {
@@ -225,6 +289,38 @@ pub(crate) fn read_stored(
     if buffer.is_empty() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
+/// Memory of pieces that have been sent, for the next ones: it stays in the processor's cache.
+#[derive(Default)]
+struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+/// A piece whose memory goes back when it has been sent.
+struct Buffer {
+    bytes: Vec<u8>,
+    home: Arc<Buffers>,
+}
+
+impl Buffers {
+    /// A buffer of this length, with anything in it.
+    fn take(self: &Arc<Self>, length: usize) -> Buffer {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        bytes.resize(length, 0);
+        Buffer { bytes, home: self.clone() }
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.home.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    }
+}
+
 /// The bytes of a range, piece by piece.
 struct ContentSource {
     reading: Arc<Reading>,
@@ -236,6 +332,9 @@ struct ContentSource {
     ready: VecDeque<Result<Bytes, ContentError>>,
     /// The pieces behind them, on their way.
     ahead: Option<JoinHandle<VecDeque<Result<Bytes, ContentError>>>>,
+    /// A piece was not in memory: those behind it are read ahead.
+    is_on_disk: bool,
+    buffers: Arc<Buffers>,
 }
 
 impl ContentSource {
@@ -257,6 +356,13 @@ impl ByteSource for ContentSource {
         if self.next >= self.end {
             return Ok(None);
         }
+        if self.ready.is_empty() && !self.is_on_disk {
+            if self.next.is_multiple_of(PIECES_IN_TURN) {
+                tokio::task::yield_now().await;
+            }
+            self.ready.extend(self.reading.piece_in_memory(self.next, &self.buffers));
+            self.is_on_disk = self.ready.is_empty();
+        }
         if self.ready.is_empty() {
             self.ask_ahead();
             if let Some(ahead) = &mut self.ahead {
@@ -270,7 +376,9 @@ impl ByteSource for ContentSource {
         let piece = piece.map_err(|error| SourceError::Broken(error.into()))?;
         let at = self.next * PIECE;
         self.next += 1;
-        self.ask_ahead();
+        if self.is_on_disk {
+            self.ask_ahead();
+        }
         let within =
             |offset: u64| usize::try_from(offset.clamp(at, at + PIECE) - at).expect("within a piece");
         let end = within(self.range.end).min(piece.len());
