@@ -12,6 +12,7 @@ use tavola_model::{
 use super::Blobs;
 use super::change::{BlobLocation, put_record, record_in};
 use super::conditions::{Unmet, check_write};
+use super::pieces::Data;
 use super::receive::Unnamed;
 use super::record::{Body, Record, StoredTier};
 use super::rows::{RECORD_ROW, STAGE_ROW, earlier_row};
@@ -58,7 +59,7 @@ impl Blobs {
         overwrites: Overwrites,
     ) -> Result<BlobWritten, Failure> {
         let location = self.location(account, &put.blob).await?;
-        self.check_before(&location, &put.conditions, Unmet::of_write).await?;
+        let before = self.check_before(&location, &put.conditions, Unmet::of_write).await?;
         let PutBlob { kind, length, sums, mut new, conditions, .. } = put;
         let (kind, body, unnamed, sums) = match kind {
             NewKind::Block => {
@@ -85,7 +86,13 @@ impl Blobs {
         };
         let replacement =
             Replacement { kind, body, new, copy: None, conditions, answer: Unmet::of_write, overwrites };
-        let replaced = self.replace(location, replacement, Vec::new(), unnamed).await?;
+        // A client that goes away leaves nothing undone of a new blob that is one row.
+        let is_one_row = before.is_none() && replacement.new.tags.is_empty() && replacement.is_inline();
+        let replaced = if is_one_row {
+            Box::pin(self.replace_now(location, replacement, Vec::new(), unnamed)).await?
+        } else {
+            self.replace(location, replacement, Vec::new(), unnamed).await?
+        };
         Ok(BlobWritten {
             changed: Changed(replaced.changed),
             md5: sums.and_then(|sums| sums.md5),
@@ -107,7 +114,7 @@ impl Blobs {
         Ok(record)
     }
 
-    /// Puts a blob in the location of whatever is there, which also ends its stage.
+    /// Puts a blob in the location of whatever is there, which also ends its stage. Goes on if its caller does not.
     pub async fn replace(
         self: &Arc<Self>,
         location: BlobLocation,
@@ -116,19 +123,26 @@ impl Blobs {
         unnamed: Vec<Unnamed>,
     ) -> Result<Replaced, Failure> {
         let blobs = self.clone();
-        to_its_end(async move {
-            let tags = replacement.new.tags.clone();
-            blobs.index_tags(&location, &tags).await?;
-            let done = blobs.replace_rows(&location, &replacement, &further, None).await;
-            settle(unnamed, &done);
-            let (superseded, replaced) = done?.expect("there is no basis that could change");
-            blobs.index_tags_again(&location, &tags).await;
-            if let Some(superseded) = superseded {
-                blobs.clean_up(location, superseded, &tags);
-            }
-            Ok(replaced)
-        })
-        .await
+        to_its_end(async move { blobs.replace_now(location, replacement, further, unnamed).await }).await
+    }
+
+    async fn replace_now(
+        self: &Arc<Self>,
+        location: BlobLocation,
+        replacement: Replacement,
+        further: Vec<(Vec<u8>, Bytes)>,
+        unnamed: Vec<Unnamed>,
+    ) -> Result<Replaced, Failure> {
+        let tags = replacement.new.tags.clone();
+        self.index_tags(&location, &tags).await?;
+        let done = self.replace_rows(&location, &replacement, &further, None).await;
+        settle(unnamed, &done);
+        let (superseded, replaced) = done?.expect("there is no basis that could change");
+        self.index_tags_again(&location, &tags).await;
+        if let Some(superseded) = superseded {
+            self.clean_up(location, superseded, &tags);
+        }
+        Ok(replaced)
     }
 
     /// Writes the rows of a replacement, with further rows that its body needs. `None` if the basis that they were made
@@ -228,6 +242,11 @@ impl Superseded {
 }
 
 impl Replacement {
+    /// Whether all of its bytes are in its row.
+    fn is_inline(&self) -> bool {
+        matches!(self.body, Body::Data(Data::Inline(_)))
+    }
+
     pub fn record(
         &self,
         old: Option<&Record>,
