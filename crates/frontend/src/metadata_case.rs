@@ -3,8 +3,9 @@
 //! A header name has no case, but the service gives metadata names back as they were written. hyper keeps names in
 //! lower case and shows the written ones to nobody, so they are picked up from the bytes on their way to it.
 //!
-//! Bodies whose length is told are passed over. Others are read like heads, and so is all that follows them: bytes of a
-//! body that look like a header do no harm, because a name counts only where a header of that name is.
+//! Bodies are passed over, by the length that they or their chunks tell. Where none can be told, all that follows is read
+//! like heads: bytes of a body that look like a header do no harm, because a name counts only where a header of that name
+//! is.
 
 use std::io;
 use std::pin::Pin;
@@ -29,14 +30,40 @@ struct Seen {
     names: Vec<String>,
     /// The beginning of the line under way, if it did not come at once.
     line: Vec<u8>,
-    /// The request line is over, so an empty line ends a head.
-    is_in_head: bool,
-    /// The length of the body of the head under way.
-    body_bytes: u64,
+    part: Part,
+    /// How the body of the head under way comes.
+    body: BodyLength,
     /// Bytes of a body that are still to be passed over.
     skipped: u64,
+}
+
+/// What the line under way is part of.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Part {
+    /// The request line comes next, perhaps behind empty lines.
+    #[default]
+    Start,
+    /// An empty line ends it.
+    Head,
+    /// The length of a chunk comes next.
+    Chunks,
+    /// What follows the last chunk, to an empty line.
+    Trailers,
     /// Where bodies end cannot be told any more.
-    is_lost: bool,
+    Lost,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum BodyLength {
+    Told(u64),
+    Chunked,
+    Unknown,
+}
+
+impl Default for BodyLength {
+    fn default() -> Self {
+        Self::Told(0)
+    }
 }
 
 impl MetadataNames {
@@ -56,7 +83,7 @@ impl Seen {
             let skipped = usize::try_from(self.skipped).unwrap_or(usize::MAX).min(bytes.len());
             self.skipped -= skipped as u64;
             bytes = &bytes[skipped..];
-            let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+            let Some(end) = memchr::memchr(b'\n', bytes) else {
                 self.keep(bytes);
                 return;
             };
@@ -82,28 +109,46 @@ impl Seen {
 
     fn read_line(&mut self, line: &[u8]) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.is_empty() {
-            // Empty lines before a request are allowed, and mean nothing.
-            if std::mem::take(&mut self.is_in_head) && !self.is_lost {
-                self.skipped = std::mem::take(&mut self.body_bytes);
+        match self.part {
+            Part::Start => self.part = if line.is_empty() { Part::Start } else { Part::Head },
+            Part::Head if line.is_empty() => {
+                self.part = match std::mem::take(&mut self.body) {
+                    BodyLength::Told(length) => {
+                        self.skipped = length;
+                        Part::Start
+                    }
+                    BodyLength::Chunked => Part::Chunks,
+                    BodyLength::Unknown => Part::Lost,
+                }
             }
-            return;
+            Part::Head | Part::Lost => self.read_header(line),
+            Part::Chunks => {
+                let length = line.split(|byte| *byte == b';').next().and_then(hex);
+                self.part = match length {
+                    Some(0) => Part::Trailers,
+                    // Its bytes, and the end of the line behind them.
+                    Some(length) => {
+                        self.skipped = length.saturating_add(2);
+                        Part::Chunks
+                    }
+                    None => Part::Lost,
+                }
+            }
+            Part::Trailers => self.part = if line.is_empty() { Part::Start } else { Part::Trailers },
         }
-        if !std::mem::replace(&mut self.is_in_head, true) && !self.is_lost {
-            // The request line.
-            return;
-        }
-        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return };
+    }
+
+    fn read_header(&mut self, line: &[u8]) {
+        let Some(colon) = memchr::memchr(b':', line) else { return };
         let (name, value) = (&line[..colon], &line[colon + 1..]);
         if name.len() > PREFIX.len() && name[..PREFIX.len()].eq_ignore_ascii_case(PREFIX) {
             self.remember(name);
         } else if name.eq_ignore_ascii_case(b"content-length") {
             let length = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
-            self.is_lost |= length.is_none();
-            self.body_bytes = length.unwrap_or(0);
-        } else if name.eq_ignore_ascii_case(b"transfer-encoding") || name.eq_ignore_ascii_case(b"expect") {
-            // Chunks have lengths of their own; and a client that asks before it sends may not send.
-            self.is_lost = true;
+            self.body = length.map_or(BodyLength::Unknown, BodyLength::Told);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            let is_chunked = value.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            self.body = if is_chunked { BodyLength::Chunked } else { BodyLength::Unknown };
         }
     }
 
@@ -115,6 +160,12 @@ impl Seen {
             self.names.push(name.to_owned());
         }
     }
+}
+
+/// A length in hexadecimal digits.
+fn hex(digits: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(digits.trim_ascii()).ok()?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 /// A stream whose metadata names are remembered, if there is something to remember them in.
@@ -192,16 +243,24 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_a_told_length_is_passed_over_and_the_next_head_is_read() {
+    fn a_body_is_passed_over_and_the_next_head_is_read() {
         let body = "\r\nx-ms-meta-In-Body: 1\r\n";
         let head =
             |name: &str, headers: &str| format!("PUT / HTTP/1.1\r\n{headers}x-ms-meta-{name}: 1\r\n\r\n");
         let length = format!("Content-LENGTH: {} \r\n", body.len());
         let next = head("Next", "");
         check(&format!("{}{body}{next}", head("First", &length)), &["x-ms-meta-First", "x-ms-meta-Next"]);
+        let both = ["x-ms-meta-First", "x-ms-meta-Next"];
+        // Whoever asks before it sends does send, or is disconnected.
+        check(&format!("{}{body}{next}", head("First", &format!("Expect: 100-continue\r\n{length}"))), &both);
+        let chunk = format!("{:X};name=value\r\n{body}\r\n", body.len());
+        let chunks = format!("{chunk}{chunk}0\r\nx-ms-meta-Trailer: 1\r\n\r\n");
+        check(&format!("{}{chunks}{next}", head("First", "Transfer-Encoding: Chunked\r\n")), &both);
         let all = ["x-ms-meta-First", "x-ms-meta-In-Body", "x-ms-meta-Next"];
-        check(&format!("{}{body}{next}", head("First", "Transfer-Encoding: chunked\r\n")), &all);
-        check(&format!("{}{body}{next}", head("First", &format!("Expect: 100-continue\r\n{length}"))), &all);
+        for unknown in ["Content-Length: many\r\n", "Transfer-Encoding: gzip, chunked\r\n"] {
+            check(&format!("{}{body}{next}", head("First", unknown)), &all);
+        }
+        check(&format!("{}none{body}{next}", head("First", "Transfer-Encoding: chunked\r\n")), &all);
         let after = format!("\r\n{}", head("Next", ""));
         check(&format!("{}{after}", head("First", "")), &["x-ms-meta-First", "x-ms-meta-Next"]);
     }
