@@ -105,13 +105,20 @@ fn full_text(account: &AccountName, request: &SignedRequest<'_>, spaces: Spaces)
     let headers = request.headers;
     let mut text = String::with_capacity(512);
     push_line(&mut text, request.method.as_str());
-    push_line(&mut text, header(headers, "content-encoding")?);
-    push_line(&mut text, header(headers, "content-language")?);
+    push_line(&mut text, header(headers, header::CONTENT_ENCODING)?);
+    push_line(&mut text, header(headers, header::CONTENT_LANGUAGE)?);
     push_line(&mut text, content_length(headers)?);
     push_line(&mut text, header(headers, &CONTENT_MD5)?);
     push_line(&mut text, header(headers, header::CONTENT_TYPE)?);
     push_line(&mut text, date_unless_x_ms_date(headers)?);
-    for name in ["if-modified-since", "if-match", "if-none-match", "if-unmodified-since", "range"] {
+    let conditions = [
+        header::IF_MODIFIED_SINCE,
+        header::IF_MATCH,
+        header::IF_NONE_MATCH,
+        header::IF_UNMODIFIED_SINCE,
+        header::RANGE,
+    ];
+    for name in conditions {
         push_line(&mut text, header(headers, name)?);
     }
     push_x_ms_headers(&mut text, headers, spaces)?;
@@ -146,7 +153,7 @@ fn date_unless_x_ms_date(headers: &HeaderMap) -> Option<&str> {
 
 /// From 2015-02-21 on a length of zero is signed as nothing.
 fn content_length(headers: &HeaderMap) -> Option<&str> {
-    let length = header(headers, "content-length")?;
+    let length = header(headers, header::CONTENT_LENGTH)?;
     let version = header(headers, "x-ms-version")?;
     let zero_is_empty = version.is_empty() || version >= "2015-02-21";
     if length == "0" && zero_is_empty { Some("") } else { Some(length) }
@@ -167,11 +174,11 @@ fn push_line(text: &mut String, line: &str) {
 
 /// Every `x-ms-*` header by name.
 fn push_x_ms_headers(text: &mut String, headers: &HeaderMap, spaces: Spaces) -> Option<()> {
-    let mut names: Vec<&str> =
-        headers.keys().map(http::HeaderName::as_str).filter(|name| name.starts_with("x-ms-")).collect();
-    names.sort_unstable();
+    let mut names: Vec<&HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("x-ms-")).collect();
+    names.sort_unstable_by_key(|name| name.as_str());
     for name in names {
-        text.push_str(name);
+        text.push_str(name.as_str());
         text.push(':');
         for (index, value) in headers.get_all(name).iter().enumerate() {
             if index > 0 {
