@@ -3,6 +3,9 @@
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 
+/// Headers for which room is made at once: as many as a blob is read with.
+const HEADERS_USUAL: usize = 14;
+
 /// A complete response.
 #[derive(Clone, Debug)]
 pub struct Response {
@@ -23,7 +26,7 @@ impl Response {
     pub fn empty(status: StatusCode) -> Self {
         Self {
             status,
-            headers: Vec::with_capacity(10),
+            headers: Vec::with_capacity(HEADERS_USUAL),
             metadata: Vec::new(),
             body: Bytes::new(),
             content_length: None,
@@ -48,6 +51,11 @@ impl Response {
         if let Ok(value) = value.try_into() {
             self.headers.push((name, value));
         }
+    }
+
+    /// Adds a header whose value is part of the program: it is not copied.
+    pub(crate) fn add_static(&mut self, name: &'static str, value: &'static str) {
+        self.headers.push((name, HeaderValue::from_static(value)));
     }
 
     /// The value of a header.

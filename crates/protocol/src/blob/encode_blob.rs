@@ -88,7 +88,8 @@ const COUNTED_TAGS_VERSION: &str = "2018-11-09";
 
 fn with_common(response: Response, reply: &Reply, properties: &BlobProperties) -> Response {
     let version = &reply.version;
-    let mut response = with_changed(response, properties.changed).with("Accept-Ranges", "bytes");
+    let mut response = with_changed(response, properties.changed);
+    response.add_static("Accept-Ranges", "bytes");
     let tells_tags = version.is_at_least(TAGS_VERSION) && !properties.tags.is_empty();
     if tells_tags || version.as_str() == COUNTED_TAGS_VERSION {
         response.add("x-ms-tag-count", properties.tags.len().to_string());
@@ -96,26 +97,26 @@ fn with_common(response: Response, reply: &Reply, properties: &BlobProperties) -
     if let Some(shown) = properties.version.filter(|_| version.is_at_least(VERSIONS_VERSION)) {
         response.add("x-ms-version-id", shown.id.to_text_7_digits());
         if shown.is_current {
-            response.add("x-ms-is-current-version", "true");
+            response.add_static("x-ms-is-current-version", "true");
         }
     }
     if version.is_at_least(CREATED_VERSION) {
         response.add("x-ms-creation-time", properties.created.to_rfc1123());
     }
     if let Some(lease) = properties.lease {
-        response.add("x-ms-lease-status", lease.state.status());
-        response.add("x-ms-lease-state", lease.state.as_str());
+        response.add_static("x-ms-lease-status", lease.state.status());
+        response.add_static("x-ms-lease-state", lease.state.as_str());
         if let Some(duration) = lease.duration {
-            response.add("x-ms-lease-duration", duration.as_str());
+            response.add_static("x-ms-lease-duration", duration.as_str());
         }
     }
-    response.add("x-ms-blob-type", properties.kind.blob_type().as_str());
+    response.add_static("x-ms-blob-type", properties.kind.blob_type().as_str());
     match properties.kind {
         BlobKind::Block => {}
         BlobKind::Append { block_count, is_sealed } => {
             response.add("x-ms-blob-committed-block-count", block_count.to_string());
             if is_sealed && version.is_at_least(TAGS_VERSION) {
-                response.add("x-ms-blob-sealed", "true");
+                response.add_static("x-ms-blob-sealed", "true");
             }
         }
         BlobKind::Page { sequence } => response.add("x-ms-blob-sequence-number", sequence.to_string()),
@@ -123,7 +124,7 @@ fn with_common(response: Response, reply: &Reply, properties: &BlobProperties) -
     if let Some(copy) = &properties.copy {
         response = with_copy(response, copy);
     }
-    response.add("x-ms-server-encrypted", "true");
+    response.add_static("x-ms-server-encrypted", "true");
     response.metadata = metadata_headers(&properties.metadata);
     response
 }
