@@ -13,12 +13,11 @@ impl BlobEtag {
     pub fn quoted(self) -> String {
         // By hand: nearly every answer about a blob has one, and formatting costs as much as all of its other headers.
         const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-        let ticks = self.0.ticks();
-        let digits = (u64::BITS - ticks.leading_zeros()).div_ceil(4).max(1);
+        let digits = self.0.ticks().to_be_bytes().into_iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
+        let shown = digits.enumerate().skip_while(|(index, digit)| *digit == 0 && *index < 15);
         let mut quoted = String::with_capacity(20);
         quoted.push_str("\"0x");
-        quoted
-            .extend((0..digits).rev().map(|digit| char::from(DIGITS[(ticks >> (4 * digit)) as usize & 0xF])));
+        quoted.extend(shown.map(|(_, digit)| char::from(DIGITS[usize::from(digit)])));
         quoted.push('"');
         quoted
     }
