@@ -1,8 +1,9 @@
 //! Writing a content.
 //!
 //! The pieces go to the blocking pool two by two, together with the writer that knows where they go: handing over takes a
-//! good part of the time of one. While they are written the next are taken from the source. A put that is let go drops nothing but its wait: the writer ends on its thread, and
-//! its regions are given back there, when nothing is being written any more.
+//! good part of the time of one. While they are written the next are taken from the source. A put that is let go drops
+//! nothing but its wait: the writer ends on its thread, and its regions are given back there, when nothing is being
+//! written any more.
 
 use std::io;
 use std::os::unix::fs::FileExt;
