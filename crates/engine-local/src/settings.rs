@@ -136,8 +136,9 @@ pub(crate) const EXTENT_BYTES: u64 = 256 * MIB;
 pub(crate) const SMALL_CONTENT_BYTES_MAX: u64 = MIB;
 /// What is reserved at a time for a content of unknown length. A multiple of a block.
 pub(crate) const REGION_BYTES_UNKNOWN: u64 = 8 * MIB;
-/// Bytes of a content after which a sync is asked for before its end.
-pub(crate) const EARLY_SYNC_BYTES: u64 = 8 * MIB;
+/// Bytes of large contents that may be written and not synced; then their puts wait. A commit waits for what the disk was
+/// given before it, so more makes commits beside uploads slower; less makes the uploads slower.
+pub(crate) const UNSYNCED_BYTES_MAX: u32 = 2 * 1024 * 1024;
 /// Extent files that may be open for reads.
 pub(crate) const EXTENT_FILES_OPEN_MAX: usize = 128;
 /// Contents that one commit drops.

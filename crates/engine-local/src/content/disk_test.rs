@@ -2,14 +2,15 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use tavola_engine::conformance::TestClock;
 use tavola_engine::{
-    BytesSource, Change, Content, ContentError, ContentSize, ContentStore, Decision, Engine, EngineError,
-    Owner, SpaceId,
+    ByteSource, BytesSource, Change, Content, ContentError, ContentSize, ContentStore, Decision, Engine,
+    EngineError, Owner, SourceError, SpaceId,
 };
 
 use super::extent::Extent;
@@ -81,6 +82,60 @@ async fn a_failed_sync_of_contents_stops_all_writes_until_the_next_start() {
     let engine = open(folder.path(), ContentDisk::default());
     check_bytes(&engine, &kept, 1).await;
     check_bytes(&engine, &put(&engine, 4, 100).await.unwrap(), 4).await;
+}
+
+/// Gives pieces of one byte value and counts the bytes it gave.
+struct Counted {
+    given: Arc<AtomicUsize>,
+    total: usize,
+}
+
+#[async_trait]
+impl ByteSource for Counted {
+    async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
+        const PIECE: usize = 256 * 1024;
+        if self.given.load(Ordering::SeqCst) == self.total {
+            return Ok(None);
+        }
+        self.given.fetch_add(PIECE, Ordering::SeqCst);
+        Ok(Some(Bytes::from(vec![7; PIECE])))
+    }
+}
+
+#[tokio::test]
+async fn a_large_put_waits_while_too_much_of_it_is_not_synced() {
+    let folder = tempfile::tempdir().unwrap();
+    let may_sync = Arc::new(AtomicBool::new(false));
+    let sync = {
+        let may_sync = may_sync.clone();
+        move |extent: &Extent| {
+            while !may_sync.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            extent.file.sync_data()
+        }
+    };
+    let engine = open(folder.path(), ContentDisk { sync: Arc::new(sync), punching: None });
+    let total = 16 << 20;
+    let given = Arc::<AtomicUsize>::default();
+    let putting = {
+        let (engine, mut source) = (engine.clone(), Counted { given: given.clone(), total });
+        tokio::spawn(async move {
+            engine.contents().put(&owner(), ContentSize::Exactly(total as u64), &mut source).await
+        })
+    };
+    let has_room = || engine.contents().parts().put.large.has_room();
+    while has_room() && given.load(Ordering::SeqCst) < total {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // What waits for room has been taken from the source.
+    let most = crate::settings::UNSYNCED_BYTES_MAX as usize + (1 << 20);
+    assert!(given.load(Ordering::SeqCst) <= most, "{given:?} bytes");
+    may_sync.store(true, Ordering::SeqCst);
+    check_bytes(&engine, &putting.await.unwrap().unwrap(), 7).await;
+    while !has_room() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 #[tokio::test]

@@ -20,9 +20,9 @@ use super::index::{Index, IndexRow};
 use super::read::read_stored;
 use super::readers::Readers;
 use super::sums::{SumTable, check_all, stored_bytes};
-use super::sync::SyncQueue;
+use super::sync::{NotSynced, SyncQueue};
 use crate::disk::{Announced, DiskGuard};
-use crate::settings::{EARLY_SYNC_BYTES, REGION_BYTES_UNKNOWN};
+use crate::settings::{REGION_BYTES_UNKNOWN, UNSYNCED_BYTES_MAX};
 
 /// Pieces that are written by one task.
 const PIECES_AT_ONCE: usize = 2;
@@ -56,10 +56,18 @@ pub(crate) async fn put(
     while !next.is_empty() {
         // The sums go with the last piece, where it is known to be the last.
         let is_last = pieces.is_complete();
+        let room = match writer.kind {
+            // Synced at their end, which is near.
+            Kind::Small => None,
+            Kind::Large => Some(parts.large.room(next.iter().map(Bytes::len).sum()).await),
+        };
         let writing = tokio::task::spawn_blocking(move || {
             next.iter().try_for_each(|piece| writer.write(piece))?;
             if is_last {
                 writer.write_sums()?;
+            }
+            if let (Some(room), Some(last)) = (room, writer.reserved.last()) {
+                writer.syncs.ask(&last.extent.extent, room);
             }
             Ok::<_, ContentError>(writer)
         });
@@ -73,8 +81,7 @@ pub(crate) async fn put(
         writer = writing.await.map_err(failed)??;
     }
     for extent in writer.extents() {
-        let synced = parts.queue_of(writer.kind).sync(&extent.extent).await;
-        synced.map_err(|_| ContentError::Unavailable { reason: crate::commit::POISONED })?;
+        writer.syncs.sync(&extent.extent).await.map_err(not_synced)?;
     }
     let (row, reserved) = writer.finish(owner, id, length);
     let (committed, replaced) = parts.index.queue_put(owner.space, id, &row).map_err(of_rows)?;
@@ -99,22 +106,34 @@ pub(crate) fn move_content(
     id: ContentId,
     old: &IndexRow,
 ) -> Result<(), EngineError> {
-    let failed = |cause: ContentError| EngineError::Failed { cause: cause.into() };
+    let failed = |error| match error {
+        ContentError::Unavailable { reason } => EngineError::Unavailable { reason },
+        cause => EngineError::Failed { cause: cause.into() },
+    };
     let owner = Owner { space, partition: old.partition.clone() };
     let mut writer = Writer::new(parts, ContentSize::Exactly(old.length))?;
+    let mut unsynced = 0;
+    let write = |at, piece: &[u8]| {
+        if at >= old.length {
+            return Ok(());
+        }
+        writer.write(piece)?;
+        unsynced += piece.len();
+        if unsynced >= UNSYNCED_BYTES_MAX as usize {
+            writer.sync_blocking()?;
+            unsynced = 0;
+        }
+        Ok(())
+    };
     let checked = check_all(
         space,
         id,
         (old.length, old.sum),
         |buffer, at| read_stored(&parts.extents, &old.regions, buffer, at).map_err(write_failed),
-        |at, piece| if at < old.length { writer.write(piece) } else { Ok(()) },
+        write,
     );
     checked.map_err(failed)?.map_err(|what| EngineError::Damaged { space, what })?;
-    writer.write_sums().map_err(failed)?;
-    for extent in writer.extents() {
-        let synced = parts.queue_of(writer.kind).sync_blocking(&extent.extent);
-        synced.map_err(|_| EngineError::Unavailable { reason: crate::commit::POISONED })?;
-    }
+    writer.write_sums().and_then(|()| writer.sync_blocking()).map_err(failed)?;
     let (row, reserved) = writer.finish(&owner, id, old.length);
     assert_eq!(row.sum, old.sum, "a content that is moved keeps its bytes");
     let Some(committed) = parts.index.queue_move(space, id, old, &row)? else { return Ok(()) };
@@ -145,7 +164,6 @@ struct Writer {
     reserved: Vec<Reserved>,
     reserved_bytes: u64,
     written: u64,
-    unsynced: u64,
     sums: SumTable,
     /// Room on the disk, until everything is written.
     announced: Vec<Announced>,
@@ -169,7 +187,6 @@ impl Writer {
             reserved: Vec::new(),
             reserved_bytes: 0,
             written: 0,
-            unsynced: 0,
             sums: SumTable::default(),
             announced,
         })
@@ -178,15 +195,7 @@ impl Writer {
     /// Writes the next piece.
     fn write(&mut self, piece: &[u8]) -> Result<(), ContentError> {
         self.sums.add(piece);
-        self.write_stored(piece)?;
-        self.unsynced += piece.len() as u64;
-        if self.unsynced >= EARLY_SYNC_BYTES
-            && let Some(last) = self.reserved.last()
-        {
-            self.syncs.ask(&last.extent.extent);
-            self.unsynced = 0;
-        }
-        Ok(())
+        self.write_stored(piece)
     }
 
     /// Writes the sums behind the last piece.
@@ -238,6 +247,14 @@ impl Writer {
         ContentError::of_rows(error, ContentId::MIN)
     }
 
+    /// Waits until everything so far is synced, on a thread of its own.
+    fn sync_blocking(&self) -> Result<(), ContentError> {
+        for extent in self.extents() {
+            self.syncs.sync_blocking(&extent.extent).map_err(not_synced)?;
+        }
+        Ok(())
+    }
+
     /// The extents that hold it, each once.
     fn extents(&self) -> Vec<Arc<WrittenExtent>> {
         let mut extents: Vec<Arc<WrittenExtent>> = Vec::new();
@@ -272,6 +289,10 @@ pub(crate) fn write_failed(cause: io::Error) -> ContentError {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ContentError::Full { free_bytes: 0 },
         _ => ContentError::Failed { cause: cause.into() },
     }
+}
+
+fn not_synced(_: NotSynced) -> ContentError {
+    ContentError::Unavailable { reason: crate::commit::POISONED }
 }
 
 fn failed(cause: tokio::task::JoinError) -> ContentError {

@@ -1,26 +1,29 @@
 //! Syncing extents: one sync for all who wait on an extent.
 //!
-//! There is a thread for each kind, so small puts do not wait for the syncs of large ones. A put that is long asks for a
-//! sync now and then and does not wait for it, so that its last one is short. A sync that fails stops all writes, of
-//! contents and of rows, until restart: after it nobody can know what the disk holds, and a later sync that succeeds
-//! proves nothing.
+//! There is a thread for each kind, so small puts do not wait for the syncs of large ones. A large put asks for a sync
+//! behind every write and does not wait for it, so that its last one is short. It waits where too many bytes of large puts
+//! are not synced yet: a commit of rows waits for whatever the disk was given before it. A sync that fails stops all
+//! writes, of contents and of rows, until restart: after it nobody can know what the disk holds, and a later sync that
+//! succeeds proves nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::extent::Extent;
 use super::store::SyncExtent;
 use crate::commit::{POISONED, Shared};
+use crate::settings::UNSYNCED_BYTES_MAX;
 
 /// What waits for one of the two threads.
-#[derive(Default)]
 pub(crate) struct SyncQueue {
     state: Mutex<State>,
     arrived: Condvar,
     has_failed: AtomicBool,
+    /// Bytes that may be written without being synced.
+    room: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -32,29 +35,61 @@ struct State {
 struct Wanted {
     extent: Arc<Extent>,
     waiting: Vec<oneshot::Sender<()>>,
+    /// Comes back when the bytes are synced.
+    room: Vec<UnsyncedRoom>,
 }
+
+/// Room for bytes that are written and not synced yet.
+pub(crate) struct UnsyncedRoom(
+    #[expect(dead_code, reason = "it is there to be dropped")] OwnedSemaphorePermit,
+);
 
 /// No sync, and none will follow: writes are stopped.
 #[derive(Debug)]
 pub(crate) struct NotSynced;
 
+impl Default for SyncQueue {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            has_failed: AtomicBool::new(false),
+            room: Arc::new(Semaphore::new(UNSYNCED_BYTES_MAX as usize)),
+        }
+    }
+}
+
 impl SyncQueue {
+    /// Waits until so many bytes more may be written without being synced. Whoever has the room gives it to
+    /// [`ask`](Self::ask) or drops it.
+    pub(crate) async fn room(&self, bytes: usize) -> UnsyncedRoom {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(UNSYNCED_BYTES_MAX);
+        let room = self.room.clone().acquire_many_owned(bytes).await;
+        UnsyncedRoom(room.expect("it is never closed"))
+    }
+
+    /// Whether something may be written without waiting.
+    #[cfg(test)]
+    pub(crate) fn has_room(&self) -> bool {
+        self.room.available_permits() > 0
+    }
+
     /// Asks for a sync and does not wait.
-    pub(crate) fn ask(&self, extent: &Arc<Extent>) {
-        self.want(extent, None);
+    pub(crate) fn ask(&self, extent: &Arc<Extent>, room: UnsyncedRoom) {
+        self.want(extent, |wanted| wanted.room.push(room));
     }
 
     /// Waits for a sync that begins after this call. It is never begun once one has failed.
     pub(crate) async fn sync(&self, extent: &Arc<Extent>) -> Result<(), NotSynced> {
         let (answer, answered) = oneshot::channel();
-        self.want(extent, Some(answer));
+        self.want(extent, |wanted| wanted.waiting.push(answer));
         answered.await.map_err(|_| NotSynced)
     }
 
     /// Waits for a sync, on a thread of its own.
     pub(crate) fn sync_blocking(&self, extent: &Arc<Extent>) -> Result<(), NotSynced> {
         let (answer, answered) = oneshot::channel();
-        self.want(extent, Some(answer));
+        self.want(extent, |wanted| wanted.waiting.push(answer));
         answered.blocking_recv().map_err(|_| NotSynced)
     }
 
@@ -70,16 +105,13 @@ impl SyncQueue {
         self.arrived.notify_one();
     }
 
-    fn want(&self, extent: &Arc<Extent>, answer: Option<oneshot::Sender<()>>) {
+    fn want(&self, extent: &Arc<Extent>, add: impl FnOnce(&mut Wanted)) {
         let mut state = self.lock();
         if state.is_closed || self.has_failed() {
             return;
         }
-        let wanted = state
-            .wanted
-            .entry(extent.number)
-            .or_insert_with(|| Wanted { extent: extent.clone(), waiting: Vec::new() });
-        wanted.waiting.extend(answer);
+        let new = || Wanted { extent: extent.clone(), waiting: Vec::new(), room: Vec::new() };
+        add(state.wanted.entry(extent.number).or_insert_with(new));
         self.arrived.notify_one();
     }
 
