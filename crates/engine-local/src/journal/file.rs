@@ -17,6 +17,8 @@ use crate::folder::{create_file, sync_folder};
 const MAGIC: [u8; 8] = *b"TAVJRNL\x01";
 const HEADER_LEN: usize = 40;
 const RECORDS_AT: u64 = 4096;
+/// Zeros that are written behind a record where the file has no blocks yet.
+static FILLING: [u8; 256 * 1024] = [0; 256 * 1024];
 
 /// The name of a journal's file.
 pub(crate) fn file_name(id: u64) -> String {
@@ -28,6 +30,8 @@ pub(crate) struct JournalFile {
     pub(crate) id: u64,
     salt: u64,
     size: u64,
+    /// Up to here the file has blocks on the disk.
+    filled: u64,
     file: File,
 }
 
@@ -53,7 +57,7 @@ impl JournalFile {
         file.write_all_at(&[0; RECORD_HEADER_LEN], RECORDS_AT)?;
         file.sync_data()?;
         std::fs::rename(old_path, folder.join(file_name(id)))?;
-        Ok(Some(Self { id, salt, size, file }))
+        Ok(Some(Self { id, salt, size, filled: size, file }))
     }
 
     /// Puts another file in the place of an empty journal, one that has room for a record of this length.
@@ -78,13 +82,14 @@ impl JournalFile {
         file.set_len(size)?;
         file.write_all_at(&encode_header(id, size, salt), 0)?;
         file.sync_all()?;
-        Ok(Self { id, salt, size, file })
+        Ok(Self { id, salt, size, filled: RECORDS_AT, file })
     }
 
     /// Opens a journal that was examined.
     pub(crate) fn open(folder: &Path, examined: &Examined) -> io::Result<Self> {
         let file = File::options().write(true).open(folder.join(file_name(examined.id)))?;
-        Ok(Self { id: examined.id, salt: examined.salt, size: examined.size, file })
+        let Examined { id, salt, size, end, .. } = *examined;
+        Ok(Self { id, salt, size, filled: end, file })
     }
 }
 
@@ -291,10 +296,23 @@ impl JournalWriter {
         let header = RecordHeader { sequence: self.next_sequence, synced: self.synced, tick };
         record::seal(self.journal.salt, header, &mut payload.buffer);
         self.journal.file.write_all_at(&payload.buffer, self.end)?;
-        self.journal.file.sync_data()?;
         self.end += payload.buffer.len() as u64;
+        self.fill()?;
+        self.journal.file.sync_data()?;
         self.synced = self.next_sequence;
         self.next_sequence += 1;
+        Ok(())
+    }
+
+    /// Gives the file blocks for the next records. A sync of a file that has its blocks writes data alone; one that gives it
+    /// blocks waits for all that the file system has to write, such as the blobs that others upload.
+    fn fill(&mut self) -> io::Result<()> {
+        if self.end <= self.journal.filled {
+            return Ok(());
+        }
+        let filling = FILLING.len().min(usize::try_from(self.journal.size - self.end).unwrap_or(usize::MAX));
+        self.journal.file.write_all_at(&FILLING[..filling], self.end)?;
+        self.journal.filled = self.end + filling as u64;
         Ok(())
     }
 
@@ -443,6 +461,27 @@ mod tests {
         writer.finish(3).unwrap();
         let examined = Examined::read(folder.path(), 9, 5).unwrap().unwrap();
         assert_eq!((examined.records, examined.is_marked), (2, true));
+    }
+
+    #[test]
+    fn a_journal_has_blocks_for_the_next_records_and_a_recycled_one_for_all() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let size = 1024 * 1024;
+        let mut writer = JournalWriter::start(JournalFile::create(folder.path(), 7, size).unwrap(), 5);
+        let blocks = |id| std::fs::metadata(folder.path().join(file_name(id))).unwrap().blocks() * 512;
+        for number in 0..20 {
+            writer.append(&mut payload(&[number; 30_000]), 3).unwrap();
+            assert!(blocks(7) > writer.end && writer.journal.filled > writer.end, "{}", writer.end);
+        }
+        assert!(blocks(7) < size, "they come a few at a time");
+        assert_eq!(examine(folder.path()).unwrap().records, 20);
+        while writer.has_room(30_100) {
+            writer.append(&mut payload(&[1; 30_000]), 3).unwrap();
+        }
+        assert_eq!(std::fs::metadata(folder.path().join(file_name(7))).unwrap().len(), size);
+        let recycled = JournalFile::recycle(folder.path(), 7, 9, size).unwrap().unwrap();
+        assert_eq!(recycled.filled, size);
     }
 
     #[test]
