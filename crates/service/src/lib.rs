@@ -21,6 +21,7 @@ mod execute;
 mod failure;
 mod lease;
 mod long_reads;
+mod low_priority;
 mod properties;
 mod queue;
 mod service;

@@ -18,13 +18,12 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::low_priority::lower_priority;
+
 /// Rows that a read may visit on the thread that answers requests: a full page and what is looked at behind it.
 const SHORT_ROWS_MAX: usize = 1_100;
 /// Long reads that take turns at once; further ones wait. Each holds what it has collected of its page.
 const LONG_READS_MAX: usize = 256;
-/// How far below others the threads stand.
-#[cfg(target_os = "linux")]
-const NICENESS: i32 = 10;
 
 /// How many rows a read has visited; counted by the read.
 #[derive(Clone, Debug, Default)]
@@ -134,17 +133,9 @@ fn start_thread() -> std::io::Result<ReadThread> {
     let handle = runtime.handle().clone();
     let (until_dropped, dropped) = oneshot::channel();
     thread::Builder::new().name("tavola-scan".to_owned()).spawn(move || {
-        lower_priority();
+        lower_priority("scans");
         // What is still running when the service is dropped ends with the runtime.
         let _ = runtime.block_on(dropped);
     })?;
     Ok(ReadThread { runtime: handle, _until_dropped: until_dropped })
-}
-
-/// Lowers the priority of this thread, where a thread can have its own.
-fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::warn!(%error, "scans keep the priority of requests");
-    }
 }

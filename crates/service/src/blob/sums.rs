@@ -2,6 +2,10 @@
 //!
 //! The MD5 of a large piece is counted on a thread of its own while the store writes it and the client sends the next one,
 //! so a transfer is as slow as the slowest of the three and not as all together. A CRC alone takes less than handing over.
+//! These threads are few and have a low priority: uploads would otherwise take the processor from short requests.
+
+use std::sync::LazyLock;
+use std::thread;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -9,10 +13,26 @@ use crc_fast::{CrcAlgorithm, Digest};
 use md5::{Digest as _, Md5};
 use tavola_engine::{ByteSource, SourceError};
 use tavola_model::{BlockWritten, Crc64, ErrorCode, ServiceError, TransferSums};
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+
+use crate::low_priority::lower_priority;
 
 /// A piece of fewer bytes is summed where it is: handing it over and back takes a good part of the time.
 const BESIDE_BYTES_MIN: usize = 128 * 1024;
+/// Bytes after which a thread that sums gives way. A kernel takes it from one of low priority only with its next tick, which
+/// may be four milliseconds away.
+const BYTES_AT_ONCE: usize = 64 * 1024;
+
+/// The threads that sum large pieces, at most as many as there are cores.
+static SUMMING: LazyLock<Runtime> = LazyLock::new(|| {
+    Builder::new_current_thread()
+        .thread_name("tavola-md5")
+        .max_blocking_threads(thread::available_parallelism().map_or(1, usize::from))
+        .on_thread_start(|| lower_priority("sums"))
+        .build()
+        .expect("nothing of it needs the system")
+});
 
 /// What was summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,8 +133,11 @@ impl ByteSource for SummedSource<'_> {
             State::Here(running)
         } else {
             let summed = piece.clone();
-            State::Beside(tokio::task::spawn_blocking(move || {
-                running.add(&summed);
+            State::Beside(SUMMING.spawn_blocking(move || {
+                for some in summed.chunks(BYTES_AT_ONCE) {
+                    running.add(some);
+                    thread::yield_now();
+                }
                 running
             }))
         };
