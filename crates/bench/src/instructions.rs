@@ -29,6 +29,14 @@ const LISTED_BYTES: usize = 16;
 const RECORDS_AS_UNDER_LOAD: &str = "10";
 const RECORDS_OF_ALL: &str = "1000000";
 
+/// A setting of the counted server, by its variable.
+type Setting = (&'static str, &'static str);
+const AS_UNDER_LOAD: Setting = ("TAVOLA_RECORDS_PER_SECOND", RECORDS_AS_UNDER_LOAD);
+const RECORDED: Setting = ("TAVOLA_RECORDS_PER_SECOND", RECORDS_OF_ALL);
+const WITHOUT_TELEMETRY: Setting = ("TAVOLA_TELEMETRY", "off");
+/// Point reads that are counted, and three times as many.
+const POINT_READS: u64 = 1_000;
+
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
 enum Counted {
@@ -45,7 +53,7 @@ enum Counted {
 pub fn instructions(only: &str) -> Result<(), AnyError> {
     println!("| request | instructions | with a record of each |\n|---|---|---|");
     for (name, counted, count) in [
-        ("point read", Counted::Table(Work::PointRead), 1_000),
+        ("point read", Counted::Table(Work::PointRead), POINT_READS),
         ("insert", Counted::Table(Work::InsertMany), 1_000),
         ("batch of 100", Counted::Table(Work::Batch), 20),
         ("page of 1,000", Counted::Table(Work::Page), 20),
@@ -59,39 +67,37 @@ pub fn instructions(only: &str) -> Result<(), AnyError> {
             continue;
         }
         let kept = output_folder()?.join(format!("callgrind.{}", name.replace([' ', ','], "-")));
-        let with_record = count_each(counted, count, RECORDS_OF_ALL, &kept)?;
-        let as_under_load = count_each(counted, count, RECORDS_AS_UNDER_LOAD, &kept)?;
+        let with_record = count_each(counted, count, RECORDED, &kept)?;
+        let as_under_load = count_each(counted, count, AS_UNDER_LOAD, &kept)?;
         println!("| {name} | {as_under_load} | {with_record} |");
     }
     Ok(())
 }
 
+/// Instructions of a point read with telemetry as under load, and without.
+pub fn instructions_of_telemetry() -> Result<(u64, u64), AnyError> {
+    let read = Counted::Table(Work::PointRead);
+    let kept = output_folder()?.join("callgrind.telemetry");
+    let on = count_each(read, POINT_READS, AS_UNDER_LOAD, &kept)?;
+    Ok((on, count_each(read, POINT_READS, WITHOUT_TELEMETRY, &kept)?))
+}
+
 /// Instructions of one request.
-fn count_each(
-    counted: Counted,
-    count: u64,
-    records_per_second: &str,
-    output: &Path,
-) -> Result<u64, AnyError> {
-    let fewer = count_run(counted, count, records_per_second, output)?;
-    let more = count_run(counted, 3 * count, records_per_second, output)?;
+fn count_each(counted: Counted, count: u64, setting: Setting, output: &Path) -> Result<u64, AnyError> {
+    let fewer = count_run(counted, count, setting, output)?;
+    let more = count_run(counted, 3 * count, setting, output)?;
     Ok(more.saturating_sub(fewer) / (2 * count))
 }
 
 /// Instructions of a whole run of the server, from start to stop, with so many requests.
-fn count_run(
-    counted: Counted,
-    requests_max: u64,
-    records_per_second: &str,
-    output: &Path,
-) -> Result<u64, AnyError> {
+fn count_run(counted: Counted, requests_max: u64, setting: Setting, output: &Path) -> Result<u64, AnyError> {
     let cores = Cores::share_out();
     let folder = scratch_folder()?;
     let mut command = Command::new("valgrind");
     command.arg("--tool=callgrind").arg("--instr-atstart=no");
     command.arg(format!("--callgrind-out-file={}", output.display()));
     command.arg(tavola_testkit::server_binary()?);
-    command.env("TAVOLA_RECORDS_PER_SECOND", records_per_second);
+    command.env(setting.0, setting.1);
     let server = Tavola::start_under(&cores, &folder.path().join("counted"), command)?;
     let load = Load { requests_max, ..Load::closed(CONNECTIONS, PERIOD) };
     let measured = match counted {

@@ -48,6 +48,7 @@ mod client_lines;
 mod growth;
 mod instructions;
 mod single;
+mod telemetry_cost;
 
 pub use blobs::blobs;
 pub use client_lines::{ClientCallOptions, client, client_calls};
@@ -56,6 +57,7 @@ pub use growth::{GrowthOptions, growth};
 pub use instructions::instructions;
 pub use single::{SingleOptions, single};
 pub use suite::{Extent, compare};
+pub use telemetry_cost::telemetry_cost;
 
 /// Whatever stopped a run; shown to a person.
 pub type AnyError = Box<dyn std::error::Error + Send + Sync>;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tavola_bench::{
     AnyError, ClientCallOptions, Extent, FloorOptions, GrowthOptions, SingleOptions, blobs, client,
-    client_calls, compare, floor, growth, instructions, single,
+    client_calls, compare, floor, growth, instructions, single, telemetry_cost,
 };
 
 #[global_allocator]
@@ -45,6 +45,7 @@ fn run(matches: &ArgMatches) -> Result<(), AnyError> {
             growth(&GrowthOptions { rows, ..GrowthOptions::default() })
         }
         Some(("instructions", inner)) => instructions(&text(inner, "only")),
+        Some(("telemetry", inner)) => telemetry_cost(extent(inner)),
         Some(("run", inner)) => single(&SingleOptions {
             work: text(inner, "work"),
             rows: number(inner, "rows"),
@@ -119,6 +120,11 @@ fn command() -> Command {
             Command::new("instructions")
                 .about("Instructions for each kind of request, by callgrind")
                 .arg(option("only", "", "only the lines whose name contains this")),
+        )
+        .subcommand(
+            Command::new("telemetry")
+                .about("Point reads with telemetry beside those without, by rate and by callgrind")
+                .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("about a minute")),
         )
         .subcommand(
             Command::new("run")

@@ -37,8 +37,8 @@ pub(crate) struct Observation<R: Deref<Target = Recorder>> {
     pub writes: bool,
     resource: Option<Text>,
     counted: Counted,
-    /// It was forwarded by another server, which counts and records it.
-    is_forwarded: bool,
+    /// It is counted and recorded here: not by another server that has forwarded it, and telemetry is on.
+    is_observed: bool,
     /// `None` for a request that is left out under load. What is counted, too, is put into it at the end.
     record: Option<Box<AccessRecord>>,
 }
@@ -55,7 +55,8 @@ impl<'a> Observation<&'a Recorder> {
         service: StorageService,
         is_forwarded: bool,
     ) -> Self {
-        let weight = if is_forwarded { None } else { recorder.begin(service) };
+        let is_observed = !is_forwarded && recorder.is_on();
+        let weight = if is_observed { recorder.begin(service) } else { None };
         let record = weight.map(|weight| {
             let mut record = Box::new(AccessRecord::new(received, service));
             record.weight = weight;
@@ -71,7 +72,7 @@ impl<'a> Observation<&'a Recorder> {
             writes: false,
             resource: None,
             counted: Counted::new(service),
-            is_forwarded,
+            is_observed,
             record,
         }
     }
@@ -87,7 +88,7 @@ impl<'a> Observation<&'a Recorder> {
     /// The account that is addressed. Where a log is kept for it, every request is recorded.
     pub fn note_account(&mut self, account: &AccountName, received: &Received) {
         let service = self.counted.service;
-        if !self.is_forwarded && self.recorder.records_all_of(account, service) {
+        if self.is_observed && self.recorder.records_all_of(account, service) {
             let record =
                 self.record.get_or_insert_with(|| Box::new(AccessRecord::new(self.received, service)));
             record.weight = 1;
@@ -211,11 +212,11 @@ impl<'a> Observation<&'a Recorder> {
             writes: self.writes,
             resource: self.resource.take(),
             counted: self.counted,
-            is_forwarded: self.is_forwarded,
+            is_observed: self.is_observed,
             record: self.record.take(),
         };
         // From here on this is the one that ends.
-        self.is_forwarded = true;
+        self.is_observed = false;
         stream
     }
 
@@ -286,7 +287,7 @@ impl StreamObservation {
 
 impl<R: Deref<Target = Recorder>> Drop for Observation<R> {
     fn drop(&mut self) {
-        if self.is_forwarded {
+        if !self.is_observed {
             return;
         }
         self.counted.total = self.recorder.now().saturating_sub(self.begun);

@@ -99,6 +99,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let sinks = observers.sinks().into_iter().chain(otlp_sink).chain([analytics_sink]).collect();
     let slow_ms: u64 = values.number("slow-ms")?;
     let recorder = Recorder::new(sinks, clock.clone())
+        .with_telemetry(values.word("telemetry", &["on", "off"])? == "on")
         .with_rate(values.number("records-per-second")?)
         .with_slow_time((slow_ms > 0).then(|| Duration::from_millis(slow_ms)))
         .start()

@@ -247,6 +247,12 @@ const GROUPS: &[Group] = &[
         "Logs and configuration",
         &[
             (
+                "telemetry",
+                "on|off",
+                "on",
+                "Whether requests are counted, measured and recorded; off, the console, the advisor, Storage Analytics and the request metrics stay empty",
+            ),
+            (
                 "records-per-second",
                 "COUNT",
                 "500",

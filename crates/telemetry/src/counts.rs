@@ -1,12 +1,12 @@
 //! What is counted of every request, recorded or not: exactly, and without a lock.
 //!
 //! Label sets are bounded by what the server knows, never by what a client sends: the three services, the operations
-//! that have a name in the code, the classes of status, the error codes. Threads add to shards of their own, so that
-//! they do not take each other's cache lines; a reading sums the shards.
+//! that have a name in the code, the classes of status, the error codes. Threads add to shards, so that they do not take
+//! each other's cache lines; a reading sums the shards. The first threads, one for each core, have a shard to themselves
+//! and add to it by plain loads and stores: an addition that is atomic waits for its cache line before the next begins.
 
-use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use tavola_model::{ErrorCode, PlanKind, PlanReport, StorageService};
@@ -53,7 +53,10 @@ pub const SERVICES: [StorageService; 3] =
 /// Classes of status; the first is of requests that had no answer.
 pub const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-const SHARDS: usize = 4;
+/// Shards of a single thread each, at most.
+const OWN_SHARDS_MAX: usize = 16;
+/// Shards of all other threads.
+const COMMON_SHARDS: usize = 4;
 /// Twice the operations that have names, so that one finds its slot at the first look, nearly always.
 const SLOTS: usize = 256;
 const CODES_MAX: usize = 256;
@@ -111,8 +114,6 @@ impl Counted {
 #[derive(Debug)]
 pub struct RequestCounts {
     shards: Vec<Shard>,
-    /// Requests that are being answered, by service.
-    in_flight: [AtomicU64; SERVICES.len()],
 }
 
 #[derive(Debug)]
@@ -132,6 +133,8 @@ struct Slot {
 
 #[derive(Debug)]
 struct ServiceShard {
+    begun: AtomicU64,
+    ended: AtomicU64,
     queued: Histogram,
     throttled: AtomicU64,
     rows_scanned: AtomicU64,
@@ -210,35 +213,37 @@ impl Default for RequestCounts {
             codes: zeros(),
         };
         assert!(ErrorCode::ALL.len() <= CODES_MAX, "every code is counted");
-        Self { shards: (0..SHARDS).map(shard).collect(), in_flight: Default::default() }
+        Self { shards: (0..own_shards() + COMMON_SHARDS).map(shard).collect() }
     }
 }
 
 impl RequestCounts {
     /// A request has begun.
     pub fn begin(&self, service: StorageService) {
-        self.in_flight[index(service)].fetch_add(1, Ordering::Relaxed);
+        let mine = MyShard::get();
+        mine.add(&self.shards[mine.index].services[index(service)].begun, 1);
     }
 
     /// It has ended, like this.
     pub fn end(&self, counted: &Counted) {
         let service = index(counted.service);
-        self.in_flight[service].fetch_sub(1, Ordering::Relaxed);
-        let shard = &self.shards[my_shard()];
+        let mine = MyShard::get();
+        let shard = &self.shards[mine.index];
         let operation = counted.operation.unwrap_or(UNKNOWN_OPERATION);
         if let Some(slot) = shard.slot(counted.service, operation) {
             let class = usize::from(counted.status / 100).min(STATUS_CLASSES.len() - 1);
-            slot.statuses[class].fetch_add(1, Ordering::Relaxed);
-            slot.latency.add(u64::try_from(counted.total.as_nanos()).unwrap_or(u64::MAX));
+            mine.add(&slot.statuses[class], 1);
+            slot.latency.add_by(nanoseconds(counted.total), |counter, number| mine.add(counter, number));
         }
         let counts = &shard.services[service];
+        mine.add(&counts.ended, 1);
         let add = |counter: &AtomicU64, number: u64| {
             if number > 0 {
-                counter.fetch_add(number, Ordering::Relaxed);
+                mine.add(counter, number);
             }
         };
         if let Some(queued) = counted.queued {
-            counts.queued.add(u64::try_from(queued.as_nanos()).unwrap_or(u64::MAX));
+            counts.queued.add_by(nanoseconds(queued), |counter, number| mine.add(counter, number));
         }
         add(&counts.throttled, u64::from(counted.throttled));
         add(&counts.rows_scanned, counted.rows_scanned);
@@ -246,10 +251,10 @@ impl RequestCounts {
         add(&counts.bytes_in, counted.bytes_in);
         add(&counts.bytes_out, counted.bytes_out);
         if let Some(plan) = counted.plan {
-            shard.plans[plan_index(plan.kind)].fetch_add(1, Ordering::Relaxed);
+            mine.add(&shard.plans[plan_index(plan.kind)], 1);
         }
         if let Some(code) = counted.code {
-            shard.codes[code as usize].fetch_add(1, Ordering::Relaxed);
+            mine.add(&shard.codes[code as usize], 1);
         }
     }
 
@@ -262,6 +267,14 @@ impl RequestCounts {
             codes: Vec::new(),
         };
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        // Ends before begins, so that no request seems to have ended that has not begun.
+        let sum_of = |service: usize, of: fn(&ServiceShard) -> &AtomicU64| -> u64 {
+            self.shards.iter().map(|shard| of(&shard.services[service]).load(Ordering::Acquire)).sum()
+        };
+        for (index, service) in reading.services.iter_mut().enumerate() {
+            let ended = sum_of(index, |shard| &shard.ended);
+            service.in_flight = sum_of(index, |shard| &shard.begun).saturating_sub(ended);
+        }
         for shard in &self.shards {
             shard.operations.iter().filter_map(Slot::read).for_each(|read| reading.add(read));
             for (sum, service) in reading.services.iter_mut().zip(&shard.services) {
@@ -273,9 +286,6 @@ impl RequestCounts {
                 sum.bytes_out += load(&service.bytes_out);
             }
             reading.plans.iter_mut().zip(&shard.plans).for_each(|(sum, plan)| *sum += load(plan));
-        }
-        for (sum, in_flight) in reading.services.iter_mut().zip(&self.in_flight) {
-            sum.in_flight = load(in_flight);
         }
         // Codes of one name on the wire are one.
         for code in ErrorCode::ALL {
@@ -323,6 +333,8 @@ impl ServiceShard {
     fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
+            begun: zero(),
+            ended: zero(),
             queued: Histogram::new(LATENCY_BOUNDS_NS),
             throttled: zero(),
             rows_scanned: zero(),
@@ -359,16 +371,45 @@ fn plan_index(kind: PlanKind) -> usize {
     }
 }
 
-/// The shard of this thread.
-fn my_shard() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
-    SHARD.with(|shard| {
-        if shard.get() == usize::MAX {
-            shard.set(THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn own_shards() -> usize {
+    static COUNT: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from).min(OWN_SHARDS_MAX));
+    *COUNT
+}
+
+/// The shard that this thread adds to.
+#[derive(Clone, Copy)]
+struct MyShard {
+    index: usize,
+    /// No other thread adds to it.
+    is_own: bool,
+}
+
+impl MyShard {
+    fn get() -> Self {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static MINE: MyShard = MyShard::of_thread(THREADS.fetch_add(1, Ordering::Relaxed)));
+        MINE.with(|mine| *mine)
+    }
+
+    /// Of the thread of this number; a number is never given twice.
+    fn of_thread(number: usize) -> Self {
+        let own = own_shards();
+        let is_own = number < own;
+        Self { index: if is_own { number } else { own + number % COMMON_SHARDS }, is_own }
+    }
+
+    fn add(self, counter: &AtomicU64, number: u64) {
+        if self.is_own {
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(number), Ordering::Relaxed);
+        } else {
+            counter.fetch_add(number, Ordering::Relaxed);
         }
-        shard.get()
-    })
+    }
 }
 
 #[cfg(test)]

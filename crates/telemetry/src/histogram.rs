@@ -36,9 +36,16 @@ impl Histogram {
 
     /// Adds a value.
     pub fn add(&self, value: u64) {
+        self.add_by(value, |counter, number| {
+            counter.fetch_add(number, Ordering::Relaxed);
+        });
+    }
+
+    /// Adds a value with `add_to`, which adds to a counter.
+    pub(crate) fn add_by(&self, value: u64, add_to: impl Fn(&AtomicU64, u64)) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.sum.fetch_add(value, Ordering::Relaxed);
+        add_to(&self.buckets[bucket], 1);
+        add_to(&self.sum, value);
     }
 
     /// What it holds now.

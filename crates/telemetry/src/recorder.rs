@@ -36,6 +36,7 @@ pub struct Recorder {
     /// Requests a second of which every one is recorded.
     per_second: u32,
     slow_time: Option<Duration>,
+    is_on: bool,
     /// Services of accounts whose records are to have their detail.
     detailed: ArcSwap<HashMap<(AccountName, StorageService), DetailOf>>,
     /// Every request to some of them is recorded.
@@ -90,6 +91,7 @@ impl Recorder {
             counts: RequestCounts::default(),
             per_second: u32::MAX,
             slow_time: None,
+            is_on: true,
             detailed: ArcSwap::default(),
             records_all: AtomicBool::new(false),
             waiting: ArrayQueue::new(if sinks.is_empty() { 1 } else { WAITING_MAX }),
@@ -106,9 +108,20 @@ impl Recorder {
         }
     }
 
-    /// The time on the clock that requests are measured by.
+    /// The time on the clock that requests are measured by; always the same if nobody measures.
     pub fn now(&self) -> Duration {
-        self.clock.monotonic()
+        if self.is_on { self.clock.monotonic() } else { Duration::ZERO }
+    }
+
+    /// The same; if it is not on, requests are neither counted nor recorded nor measured.
+    #[must_use]
+    pub fn with_telemetry(self, is_on: bool) -> Self {
+        Self { is_on, ..self }
+    }
+
+    /// Whether requests are to be observed at all.
+    pub fn is_on(&self) -> bool {
+        self.is_on
     }
 
     /// The same, with about so many records a second; of more requests some are recorded. With 0 none is but what is

@@ -97,6 +97,24 @@ async fn a_record_says_what_was_asked_for_and_what_became_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_telemetry_nothing_is_counted_or_recorded() {
+    let kept = Arc::new(Kept::default());
+    let recorder = Recorder::new(vec![kept.clone()], Arc::new(SystemClock)).with_telemetry(false);
+    let recorder = Arc::new(recorder);
+    let served = serve_recorded(FrontendSettings::default(), recorder.clone()).await;
+    let mut stream = connect(served.tables).await;
+    let (answer, _) =
+        exchange(&mut stream, head("GET", &format!("/Tables?{}", token()), "").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // The next request of the connection is read after the first has ended.
+    exchange(&mut stream, head("GET", "/Tables?sig=wrong", "").as_bytes()).await;
+    recorder.flush();
+    assert!(kept.0.lock().unwrap().is_empty());
+    let counts = recorder.counts().read();
+    assert!(counts.operations.is_empty() && counts.codes.is_empty(), "{counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_refused_is_recorded_too() {
     let recorded = Recorded::start().await;
     let long = format!("x-long: {}\r\n", "a".repeat(66 * 1024));
