@@ -27,7 +27,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// The share of a point read that telemetry may take.
 const COST_MAX: f64 = 0.03;
 
-/// Rounds with the same two servers.
+/// Rounds with the same servers.
 const ROUNDS: usize = 10;
 const CONTESTANTS: [(&str, &str); 3] =
     [("with telemetry", "on"), ("without", "off"), ("without, once more", "off")];
