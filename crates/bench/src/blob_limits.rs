@@ -11,7 +11,7 @@ use crate::blob_requests::Container;
 use crate::blobs::{BlobPlan, BlobStage};
 use crate::compare::{Contestant, Range, Series, take_turns};
 use crate::cores::Cores;
-use crate::load::{Load, Pace, run};
+use crate::load::{Load, Pace, Waiting, run};
 use crate::process::memory;
 use crate::report::{Bound, Report};
 use crate::tavola::{Tavola, fill, scratch_folder, send};
@@ -41,6 +41,7 @@ impl BlobStage {
         let container = stage.container(stage.tavola.blob_target(), "beside")?;
         let load = Load {
             pace: Pace::Open { per_second: INSERTS_PER_SECOND },
+            waiting: Waiting::Sleeping,
             ..Load::closed(INSERT_CONNECTIONS, stage.plan.beside_period)
         };
         let target = stage.tavola.target();

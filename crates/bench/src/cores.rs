@@ -48,3 +48,11 @@ pub fn keep_to(cores: &[usize]) {
         eprintln!("cannot keep to cores {cores:?} ({error})");
     }
 }
+
+/// Gives this thread the lowest priority. A system that refuses lets the run go on, less evenly.
+pub fn lower_priority() {
+    const NICENESS: i32 = 19;
+    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+        eprintln!("cannot lower the priority of a thread ({error})");
+    }
+}

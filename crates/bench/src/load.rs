@@ -36,12 +36,13 @@ pub struct Load {
     pub period: Duration,
     pub requests_max: u64,
     pub pace: Pace,
+    pub waiting: Waiting,
 }
 
 impl Load {
     /// Each connection as fast as it is answered, for a time.
     pub fn closed(connections: usize, period: Duration) -> Self {
-        Self { connections, period, requests_max: u64::MAX, pace: Pace::Closed }
+        Self { connections, period, requests_max: u64::MAX, pace: Pace::Closed, waiting: Waiting::Polling }
     }
 }
 
@@ -52,6 +53,15 @@ pub enum Pace {
     Closed,
     /// When it is due, at this rate over all connections.
     Open { per_second: u32 },
+}
+
+/// What the generator does until the next answer comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It polls its sockets, see [`stay_awake`].
+    Polling,
+    /// It sleeps, so that other load can be made on the same core.
+    Sleeping,
 }
 
 /// What came of it.
@@ -133,8 +143,10 @@ async fn run_thread(
     for index in indexes {
         opened.push((index, Connection::open(&target.host).await?));
     }
-    // Ends with the runtime.
-    tokio::spawn(stay_awake());
+    if load.waiting == Waiting::Polling {
+        // Ends with the runtime.
+        tokio::spawn(stay_awake());
+    }
     let started = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
     for (index, connection) in opened {

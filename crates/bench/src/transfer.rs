@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::AnyError;
-use crate::cores::{Cores, keep_to};
-use crate::load::{Measured, Target, latencies, stay_awake};
+use crate::cores::{Cores, keep_to, lower_priority};
+use crate::load::{Measured, Target, Waiting, latencies, stay_awake};
 use crate::process::cpu_time;
 
 /// Bytes of the buffer that is sent again and again: one block.
@@ -65,7 +65,7 @@ pub fn transfer(
 ) -> Result<Measured, AnyError> {
     let cpu_before = cpu_time(target.process_id);
     let bytes: usize = phases.iter().flatten().map(Transfer::bytes).sum();
-    let (elapsed, latency) = on_generator(cores, async {
+    let (elapsed, latency) = on_generator(cores, Waiting::Polling, async {
         let mut open = Vec::new();
         for _ in 0..connections {
             open.push(Exchange::open(&target.host, payload).await?);
@@ -99,7 +99,8 @@ pub fn transfer(
     Ok(Measured { requests: (bytes / MIB) as u64, elapsed, latency, cpu })
 }
 
-/// Does the same transfers again and again until it is told to stop; gives the bytes moved.
+/// Repeats the same transfers until `stop` is set; gives the bytes moved. They are made at the lowest priority and
+/// without polling: whatever is measured beside them on the generator's cores must not wait for its own generator.
 pub fn transfer_until(
     cores: &Cores,
     target: &Target,
@@ -107,7 +108,8 @@ pub fn transfer_until(
     transfers: Vec<Transfer>,
     stop: &Arc<AtomicBool>,
 ) -> Result<u64, AnyError> {
-    on_generator(cores, async {
+    on_generator(cores, Waiting::Sleeping, async {
+        lower_priority();
         let mut tasks = tokio::task::JoinSet::new();
         for one in transfers {
             let (mut exchange, stop) = (Exchange::open(&target.host, payload).await?, stop.clone());
@@ -128,9 +130,10 @@ pub fn transfer_until(
     })
 }
 
-/// Runs on the generator's cores, one thread, which looks for answers instead of sleeping.
+/// Runs on the generator's cores, on one thread.
 fn on_generator<T: Send>(
     cores: &Cores,
+    waiting: Waiting,
     work: impl Future<Output = Result<T, AnyError>> + Send,
 ) -> Result<T, AnyError> {
     std::thread::scope(|scope| {
@@ -138,7 +141,9 @@ fn on_generator<T: Send>(
             keep_to(&cores.generator);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                tokio::spawn(stay_awake());
+                if waiting == Waiting::Polling {
+                    tokio::spawn(stay_awake());
+                }
                 work.await
             })
         });
