@@ -103,27 +103,51 @@ fn table_lite_text(account: &AccountName, request: &SignedRequest<'_>) -> Option
 /// Blob and queue, version 2009-09-19 and later.
 fn full_text(account: &AccountName, request: &SignedRequest<'_>, spaces: Spaces) -> Option<String> {
     let headers = request.headers;
+    let lines = signed_lines(headers)?;
     let mut text = String::with_capacity(512);
     push_line(&mut text, request.method.as_str());
-    push_line(&mut text, header(headers, header::CONTENT_ENCODING)?);
-    push_line(&mut text, header(headers, header::CONTENT_LANGUAGE)?);
-    push_line(&mut text, content_length(headers)?);
-    push_line(&mut text, header(headers, &CONTENT_MD5)?);
-    push_line(&mut text, header(headers, header::CONTENT_TYPE)?);
-    push_line(&mut text, date_unless_x_ms_date(headers)?);
-    let conditions = [
-        header::IF_MODIFIED_SINCE,
-        header::IF_MATCH,
-        header::IF_NONE_MATCH,
-        header::IF_UNMODIFIED_SINCE,
-        header::RANGE,
-    ];
-    for name in conditions {
-        push_line(&mut text, header(headers, name)?);
+    for line in lines {
+        push_line(&mut text, line);
     }
     push_x_ms_headers(&mut text, headers, spaces)?;
     push_full_resource(&mut text, account, request)?;
     Some(text)
+}
+
+/// The headers that have a line of their own, in the order of the lines.
+static LINES: [HeaderName; LINES_COUNT] = [
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_LENGTH,
+    HeaderName::from_static("content-md5"),
+    header::CONTENT_TYPE,
+    header::DATE,
+    header::IF_MODIFIED_SINCE,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_UNMODIFIED_SINCE,
+    header::RANGE,
+];
+const LINES_COUNT: usize = 11;
+const LENGTH_LINE: usize = 2;
+const DATE_LINE: usize = 5;
+
+/// Their values, empty if they are missing. One pass over the headers of a request is quicker than eleven lookups.
+fn signed_lines(headers: &HeaderMap) -> Option<[&str; LINES_COUNT]> {
+    let mut values: [Option<&str>; LINES_COUNT] = [None; LINES_COUNT];
+    for (name, value) in headers {
+        if let Some(line) = LINES.iter().position(|line| line == name)
+            && values[line].is_none()
+        {
+            values[line] = Some(value.to_str().ok()?.trim());
+        }
+    }
+    let mut lines = values.map(Option::unwrap_or_default);
+    lines[LENGTH_LINE] = signed_length(headers, lines[LENGTH_LINE])?;
+    if headers.contains_key(&X_MS_DATE) {
+        lines[DATE_LINE] = "";
+    }
+    Some(lines)
 }
 
 /// Blob and queue.
@@ -152,11 +176,13 @@ fn date_unless_x_ms_date(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// From 2015-02-21 on a length of zero is signed as nothing.
-fn content_length(headers: &HeaderMap) -> Option<&str> {
-    let length = header(headers, header::CONTENT_LENGTH)?;
+fn signed_length<'a>(headers: &'a HeaderMap, length: &'a str) -> Option<&'a str> {
+    if length != "0" {
+        return Some(length);
+    }
     let version = header(headers, "x-ms-version")?;
     let zero_is_empty = version.is_empty() || version >= "2015-02-21";
-    if length == "0" && zero_is_empty { Some("") } else { Some(length) }
+    Some(if zero_is_empty { "" } else { length })
 }
 
 /// The value of a header, empty if it is missing.
@@ -185,8 +211,9 @@ fn push_x_ms_headers(text: &mut String, headers: &HeaderMap, spaces: Spaces) -> 
                 text.push(',');
             }
             let value = value.to_str().ok()?;
-            if spaces == Spaces::Kept {
-                text.push_str(value.trim());
+            let value = value.trim();
+            if spaces == Spaces::Kept || !has_spaces_to_fold(value) {
+                text.push_str(value);
                 continue;
             }
             for (index, word) in value.split_ascii_whitespace().enumerate() {
@@ -199,6 +226,12 @@ fn push_x_ms_headers(text: &mut String, headers: &HeaderMap, spaces: Spaces) -> 
         text.push('\n');
     }
     Some(())
+}
+
+/// Whether folding would change a value.
+fn has_spaces_to_fold(value: &str) -> bool {
+    let is_space = |byte: u8| byte.is_ascii_whitespace();
+    value.as_bytes().windows(2).any(|pair| is_space(pair[1]) && (pair[1] != b' ' || is_space(pair[0])))
 }
 
 /// `/account/path`, and of the query only `comp`.

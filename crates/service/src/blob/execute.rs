@@ -35,6 +35,7 @@ impl Blobs {
         use BlobCommand as Command;
         use BlobOutcome as Outcome;
         let Sent { upload, overwrites, room } = sent;
+        // What is large is boxed: a read does not carry what an upload or a copy needs.
         let outcome = match command {
             Command::ListContainers(list) => {
                 Outcome::ContainersListed(self.list_containers(account, list).await?)
@@ -94,9 +95,11 @@ impl Blobs {
                 Outcome::BlobsListed(Box::new(self.list_blobs(account, list, room).await?))
             }
 
-            Command::PutBlob(put) => Outcome::BlobPut(self.put_blob(account, put, upload, overwrites).await?),
+            Command::PutBlob(put) => {
+                Outcome::BlobPut(Box::pin(self.put_blob(account, put, upload, overwrites)).await?)
+            }
             Command::PutBlobFromUrl(put) => {
-                Outcome::BlobPutFromUrl(self.put_blob_from_url(account, *put, overwrites).await?)
+                Outcome::BlobPutFromUrl(Box::pin(self.put_blob_from_url(account, *put, overwrites)).await?)
             }
             Command::GetBlob(get) => {
                 let (got, content) = self.get_blob(account, get).await?;
@@ -107,7 +110,7 @@ impl Blobs {
                 Outcome::BlobPropertiesFetched(Box::new(properties))
             }
             Command::SetBlobProperties(set) => {
-                let (changed, sequence) = self.set_headers(account, set).await?;
+                let (changed, sequence) = Box::pin(self.set_headers(account, set)).await?;
                 Outcome::BlobPropertiesSet { changed, sequence }
             }
             Command::GetBlobMetadata(target, conditions) => {
@@ -144,7 +147,9 @@ impl Blobs {
                 self.undelete(account, &blob).await?;
                 Outcome::BlobUndeleted
             }
-            Command::CopyBlob(copy) => Outcome::BlobCopied(self.copy_blob(account, *copy, overwrites).await?),
+            Command::CopyBlob(copy) => {
+                Outcome::BlobCopied(Box::pin(self.copy_blob(account, *copy, overwrites)).await?)
+            }
             Command::AbortCopyBlob(abort) => {
                 self.abort_copy(account, abort).await?;
                 Outcome::CopyAborted
@@ -153,23 +158,27 @@ impl Blobs {
 
             Command::PutBlock(put) => Outcome::BlockPut(self.put_block(account, put, upload).await?),
             Command::PutBlockFromUrl(put) => {
-                Outcome::BlockPutFromUrl(self.put_block_from_url(account, *put).await?)
+                Outcome::BlockPutFromUrl(Box::pin(self.put_block_from_url(account, *put)).await?)
             }
             Command::PutBlockList(put) => {
-                Outcome::BlockListPut(self.put_block_list(account, put, overwrites).await?)
+                Outcome::BlockListPut(Box::pin(self.put_block_list(account, put, overwrites)).await?)
             }
             Command::GetBlockList(get) => Outcome::BlockListFetched(self.get_block_list(account, get).await?),
 
             Command::AppendBlock(append) => {
-                Outcome::BlockAppended(self.append_block(account, append, upload).await?)
+                Outcome::BlockAppended(Box::pin(self.append_block(account, append, upload)).await?)
             }
             Command::AppendBlockFromUrl(append) => {
-                Outcome::BlockAppended(self.append_block_from_url(account, *append).await?)
+                Outcome::BlockAppended(Box::pin(self.append_block_from_url(account, *append)).await?)
             }
             Command::SealBlob(seal) => Outcome::BlobSealed(self.seal(account, seal).await?),
 
-            Command::PutPages(put) => Outcome::PagesPut(self.put_pages(account, put, upload).await?),
-            Command::ClearPages(clear) => Outcome::PagesCleared(self.clear_pages(account, clear).await?),
+            Command::PutPages(put) => {
+                Outcome::PagesPut(Box::pin(self.put_pages(account, put, upload)).await?)
+            }
+            Command::ClearPages(clear) => {
+                Outcome::PagesCleared(Box::pin(self.clear_pages(account, clear)).await?)
+            }
             Command::GetPageRanges(get) => {
                 Outcome::PageRangesFetched(self.get_page_ranges(account, get).await?)
             }
