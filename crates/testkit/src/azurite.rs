@@ -37,16 +37,16 @@ impl AzuriteService {
     }
 }
 
-/// A running service of the emulator with its data in memory; it is killed when this is dropped.
+/// A running service of the emulator; it is killed when this is dropped.
 #[derive(Debug)]
 pub struct Azurite {
     child: Child,
     endpoint: String,
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl Azurite {
-    /// Installs it if need be, starts it and waits until it listens.
+    /// Installs it if need be, starts it with its data in memory and waits until it listens.
     pub fn start(service: AzuriteService) -> io::Result<Self> {
         Self::spawn(service, None)
     }
@@ -64,6 +64,18 @@ impl Azurite {
         if let Some(accounts) = accounts {
             command.env("AZURITE_ACCOUNTS", accounts);
         }
+        Self::listening(command, port, Some(folder))
+    }
+
+    /// Starts it with its data in a folder that stays, which is its default.
+    pub fn start_at(service: AzuriteService, folder: &Path) -> io::Result<Self> {
+        let port = free_port()?;
+        let mut command = azurite_command(service, port)?;
+        command.arg("--location").arg(folder).current_dir(folder);
+        Self::listening(command, port, None)
+    }
+
+    fn listening(mut command: Command, port: u16, folder: Option<tempfile::TempDir>) -> io::Result<Self> {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let endpoint = format!("http://127.0.0.1:{port}/devstoreaccount1");
         let mut azurite = Self { child, endpoint, _folder: folder };

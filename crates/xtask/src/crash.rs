@@ -33,6 +33,10 @@ pub const BLOB_KILLS_LONG: Step = Step {
     ..BLOB_KILLS
 };
 
+/// The same kills on the emulator that we replace.
+pub const EMULATOR_KILLS: Step =
+    Step { name: "kills of the emulator", run: |_| kills("tavola-crash", &["--emulator"]), ..KILLS };
+
 fn kills(program: &str, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(root().join("target/release").join(program));
     let finished = run(command.args(arguments).env("TAVOLA_BIN", server_binary()))?;

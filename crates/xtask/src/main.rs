@@ -115,6 +115,9 @@ enum Chore {
         /// Blobs only: 60 rounds, and 10,000 uploads cut at random bytes; not part of `test`
         #[arg(long)]
         long: bool,
+        /// Azurite instead: how many acknowledged inserts it loses; not part of `test`
+        #[arg(long, conflicts_with = "long")]
+        emulator: bool,
     },
 }
 
@@ -148,8 +151,9 @@ fn main() -> ExitCode {
         Chore::Cassandra { command } => return cassandra::run_command(&command),
         Chore::Cluster => vec![cluster::CONFORMANCE, cluster::REFUSALS],
         Chore::ClusterFaults => vec![cluster::FAULTS],
-        Chore::Crash { long: false } => vec![crash::KILLS, crash::QUEUE_KILLS, crash::BLOB_KILLS],
-        Chore::Crash { long: true } => vec![crash::BLOB_KILLS_LONG],
+        Chore::Crash { emulator: true, .. } => vec![crash::EMULATOR_KILLS],
+        Chore::Crash { long: false, .. } => vec![crash::KILLS, crash::QUEUE_KILLS, crash::BLOB_KILLS],
+        Chore::Crash { long: true, .. } => vec![crash::BLOB_KILLS_LONG],
     };
     Run::new(Select::All).all(&steps)
 }

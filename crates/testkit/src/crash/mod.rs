@@ -5,6 +5,7 @@
 //! is still opening the folder. What was acknowledged must be there, what was in flight may be there or not,
 //! and a transaction is there whole or not at all. The seed is printed; the same seed makes the same choices.
 
+mod emulator;
 mod model;
 mod writer;
 
@@ -19,6 +20,8 @@ use crate::under_load::kill_under;
 use crate::{Connection, DataFolder, Request, ServerOptions, StartError, TestServer};
 use model::PartitionModel;
 use writer::Writer;
+
+pub use emulator::{EmulatorLosses, kill_emulator};
 
 /// The table that the writers fill.
 const TABLE: &str = "crash";

@@ -148,7 +148,7 @@ pub fn check_tables(connection: &mut Connection, expected: &[String]) -> Result<
     }
 }
 
-fn read_partition(connection: &mut Connection, partition: &str) -> Result<BTreeMap<String, Row>, String> {
+pub fn read_partition(connection: &mut Connection, partition: &str) -> Result<BTreeMap<String, Row>, String> {
     let encoded = partition.replace(' ', "%20");
     let base = format!("/{TABLE}()?$filter=PartitionKey%20eq%20%27{encoded}%27");
     let mut rows = BTreeMap::new();
