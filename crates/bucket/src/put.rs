@@ -98,7 +98,7 @@ impl Drop for Upload {
             runtime.spawn(async move {
                 if let Err(error) = upload.abort().await {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "parts of an upload that was cut off are left in the bucket");
+                    tracing::warn!(error, "cannot remove the parts of a broken upload from the bucket");
                 }
             });
         }

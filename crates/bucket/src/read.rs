@@ -84,7 +84,7 @@ impl ObjectSource {
         }
         let (space, id, number) = (self.space, self.id, self.next);
         let damaged = |what| {
-            tracing::error!(%space, content = %id, what, "a content is damaged");
+            tracing::error!(%space, content = %id, what, "a content of a blob is damaged");
             ContentError::Damaged { space, id, what }
         };
         let at = number * PIECE;

@@ -114,7 +114,7 @@ pub(crate) async fn run(core: Weak<Core>) {
             done.push(core.estimate_directory().await);
         }
         for error in done.into_iter().filter_map(Result::err) {
-            tracing::debug!(%error, "tidying is left for the next look");
+            tracing::debug!(%error, "cannot clean up the cluster, will retry at the next pass");
         }
     }
 }

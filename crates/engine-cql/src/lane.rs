@@ -121,7 +121,7 @@ impl Core {
             }
             (Ending::Conflict(attempts), _) => Err(EngineError::Conflict { attempts }),
             (Ending::NotDone(cause) | Ending::Unknown(cause), _) => {
-                tracing::warn!(%cause, "the cluster did not do what it was asked");
+                tracing::warn!(%cause, "the cluster did not execute a write");
                 Err(EngineError::Unavailable { reason: "the cluster does not answer" })
             }
             (Ending::Kept, _) => unreachable!("only who has decided and waits is told that it was kept"),

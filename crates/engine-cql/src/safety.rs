@@ -45,7 +45,7 @@ pub(crate) async fn check(session: &Session, keyspace: &str) -> Result<Vec<NodeR
                     settings.extend(value.map(|value| (name, value)));
                 }
                 Err(error) => {
-                    tracing::warn!(node = address, %error, "the settings of a node cannot be checked");
+                    tracing::warn!(node = address, %error, "cannot check the settings of a node");
                     break;
                 }
             }

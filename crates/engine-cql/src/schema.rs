@@ -73,7 +73,9 @@ pub async fn init(settings: &CqlSettings, cluster: &ClusterSettings) -> Result<(
     let copies: Vec<String> =
         cluster.replication.iter().map(|(center, copies)| format!("'{center}': {copies}")).collect();
     if copies.is_empty() || cluster.replication.iter().any(|(center, _)| center.contains('\'')) {
-        return Err(ConnectError::Refused("say how many copies each data centre keeps".to_owned()));
+        return Err(ConnectError::Refused(
+            "--copies must give the number of replicas of each data centre".to_owned(),
+        ));
     }
     let session = connect(settings).await?;
     let keyspace = format!(
@@ -98,7 +100,7 @@ pub async fn init(settings: &CqlSettings, cluster: &ClusterSettings) -> Result<(
     let chosen = check(&session).await?.content_bucket.unwrap_or_default();
     if !bucket.is_empty() && chosen != bucket {
         return Err(ConnectError::Refused(format!(
-            "where the contents of blobs are is chosen once: this keyspace has them in {}",
+            "the location of blob contents cannot be changed: this keyspace has them in {}",
             if chosen.is_empty() { "its own rows" } else { &chosen }
         )));
     }
@@ -117,13 +119,14 @@ pub(crate) async fn check(session: &Session) -> Result<Chosen, ConnectError> {
     let version = about(session, VERSION).await?;
     if version.as_deref() != Some(SCHEMA_VERSION) {
         return Err(ConnectError::Refused(format!(
-            "the tables are of version {} and this server knows version {SCHEMA_VERSION}",
+            "the tables have schema version {} and this server supports version {SCHEMA_VERSION}",
             version.as_deref().unwrap_or("none")
         )));
     }
     let lease = about(session, LEASE_MS).await?;
     let lease = lease.and_then(|lease| lease.parse().ok()).filter(|lease| *lease > 0);
-    let lease = lease.ok_or_else(|| ConnectError::Refused("the tables do not tell the lease".to_owned()))?;
+    let lease =
+        lease.ok_or_else(|| ConnectError::Refused("the table `about` has no valid lease-ms".to_owned()))?;
     let content_bucket = about(session, CONTENT_BUCKET).await?.filter(|bucket| !bucket.is_empty());
     Ok(Chosen { lease: Duration::from_millis(lease), content_bucket })
 }
@@ -132,7 +135,9 @@ async fn about(session: &Session, name: &str) -> Result<Option<String>, ConnectE
     let mut select = Statement::new("SELECT value FROM about WHERE name = ?");
     select.set_consistency(Consistency::Serial);
     let found = session.query_unpaged(select, (name,)).await.map_err(|error| {
-        ConnectError::Refused(format!("the tables are not there: run `tavola cluster init` first ({error})"))
+        ConnectError::Refused(format!(
+            "the keyspace has no tables: run `tavola cluster init` first ({error})"
+        ))
     })?;
     let found = found.into_rows_result().map_err(ConnectError::failed)?;
     let row = found.maybe_first_row::<(String,)>().map_err(ConnectError::failed)?;

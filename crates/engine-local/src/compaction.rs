@@ -104,6 +104,6 @@ pub(crate) fn run(store: &Store, list: &CompactionList) {
 pub(crate) fn give_way() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, COMPACTION_NICENESS) {
-        tracing::warn!(%error, "compaction keeps the priority of requests");
+        tracing::warn!(%error, threads = "compaction", "cannot lower the priority of background threads");
     }
 }

@@ -103,7 +103,7 @@ pub(crate) fn run(store: &Store, queue: &CommitQueue, disk: &DiskGuard, signal: 
                 // Dead rows stay where they are, which is no harm but to the disk. The next drop tries again.
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "space of dropped tables was not reclaimed"
+                    "cannot reclaim the disk space of dropped tables, will retry at the next drop"
                 );
                 has_leftovers = false;
             }

@@ -55,10 +55,7 @@ impl TickClock {
         match (is_step, seen) {
             (true, 0) => {
                 let hours = (now - expected) / (3600 * TICKS_PER_SECOND);
-                tracing::error!(
-                    hours,
-                    "clock stepped ahead; timestamps follow when it has lasted ten minutes"
-                );
+                tracing::error!(hours, "clock stepped ahead; timestamps follow after ten minutes");
                 self.step_seen.store(monotonic, Ordering::Relaxed);
                 expected
             }

@@ -94,7 +94,7 @@ impl Frontend {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "accept failed");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }
@@ -157,7 +157,7 @@ impl Frontend {
         open: OpenConnection,
     ) {
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no-delay refused");
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         let Some(tls) = tls else { return self.requests(stream, origin, shutdown, open).await };
         let handshake =
@@ -168,8 +168,8 @@ impl Frontend {
         };
         match accepted {
             Ok(Ok(stream)) => self.requests(stream, origin, shutdown, open).await,
-            Ok(Err(error)) => tracing::debug!(%error, "handshake failed"),
-            Err(_) => tracing::debug!("handshake took too long"),
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake timed out"),
         }
     }
 
@@ -222,7 +222,7 @@ impl Frontend {
             () = open.told_to_close() => {
                 let is_stopping = *shutdown.borrow();
                 if !is_stopping && open.activity().is_closable() {
-                    tracing::debug!(peer = %origin.peer, "closed an idle connection to make room for another");
+                    tracing::debug!(peer = %origin.peer, "closed an idle connection for a new one");
                     return;
                 }
                 let lingers = is_stopping && is_of_server.load(Ordering::Relaxed);

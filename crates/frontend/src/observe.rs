@@ -174,7 +174,7 @@ impl<'a> Observation<&'a Recorder> {
         let id = response.headers().get("x-ms-request-id").and_then(|id| id.to_str().ok());
         let (request_id, status) = (id.unwrap_or("-"), response.status().as_u16());
         let (operation, resource) = (self.operation(), self.resource.as_deref().unwrap_or("-"));
-        tracing::debug!(request_id, operation, resource, status, "answered by another server");
+        tracing::debug!(request_id, operation, resource, status, "request answered by another server");
         let counted = &mut self.counted;
         counted.status = status;
         counted.bytes_out = response.body().len() as u64;
@@ -260,7 +260,7 @@ impl<'a> Observation<&'a Recorder> {
         let operation = self.operation();
         let resource = self.resource.as_deref().unwrap_or("-");
         match result {
-            Ok(_) => tracing::debug!(request_id, operation, resource, status, "answered"),
+            Ok(_) => tracing::debug!(request_id, operation, resource, status, "request answered"),
             Err(error) => {
                 let code = error.code.as_str();
                 match error.code {
@@ -269,9 +269,17 @@ impl<'a> Observation<&'a Recorder> {
                     {
                         let cause =
                             error.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
-                        tracing::error!(request_id, operation, resource, status, code, cause, "failed");
+                        tracing::error!(
+                            request_id,
+                            operation,
+                            resource,
+                            status,
+                            code,
+                            cause,
+                            "request failed"
+                        );
                     }
-                    _ => tracing::info!(request_id, operation, resource, status, code, "refused"),
+                    _ => tracing::info!(request_id, operation, resource, status, code, "request refused"),
                 }
             }
         }

@@ -110,9 +110,9 @@ async fn keep_watching(files: Files, current: std::sync::Weak<Current>) {
         match files.read() {
             Ok(certified) => {
                 current.certified.store(Arc::new(certified));
-                tracing::info!("certificate renewed");
+                tracing::info!("TLS certificate reloaded");
             }
-            Err(error) => tracing::warn!(%error, "certificate not renewed"),
+            Err(error) => tracing::warn!(%error, "cannot reload the TLS certificate; the old one stays"),
         }
     }
 }

@@ -19,7 +19,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// The endpoint of a listener.
     pub fn of(listener: &Listener) -> anyhow::Result<Self> {
-        let address = listener.socket.local_addr().context("cannot tell the address")?;
+        let address = listener.socket.local_addr().context("cannot read the address of a listener")?;
         Ok(Self { service: listener.service, address, secure: listener.tls.is_some() })
     }
 

@@ -105,7 +105,7 @@ fn command() -> Command {
                 .after_help(SOURCES),
         )
         .subcommand(with_data(
-            Command::new("verify").about("Check every stored row of a data folder that no server is using"),
+            Command::new("verify").about("Check every stored row and blob of a data folder; stop its server first"),
         ))
         .subcommand(
             with_data(Command::new("backup"))
@@ -115,16 +115,16 @@ fn command() -> Command {
                         .required(true)
                         .value_name("DEST")
                         .value_parser(clap::value_parser!(PathBuf))
-                        .help("Folder to write; empty or not there yet"),
+                        .help("Folder to write; empty or missing"),
                 ),
         )
         .subcommand(with_data(advising::advise_command()))
         .subcommand(with_data(advising::whatif_command()))
-        .subcommand(Command::new("prices").about("Print the prices that `tavola advise` reckons with, to edit"))
+        .subcommand(Command::new("prices").about("Print the default prices of `tavola advise`, to edit"))
         .subcommand(
             with_settings(Command::new("export"), is_of_store)
                 .arg(folder("out"))
-                .about("Write all rows of a stopped store to a folder; run it again to resume")
+                .about("Write all rows and blobs of a stopped store to a folder; run it again to resume")
                 .after_help(SOURCES),
         )
         .subcommand(
@@ -137,7 +137,7 @@ fn command() -> Command {
         .subcommand(with_data(sas_command()))
         .subcommand(with_data(
             Command::new("console-token")
-                .about("Make a new token that opens every account in the console, and print it"),
+                .about("Create and print a new token that opens every account in the console"),
         ))
         .subcommand(cluster_command())
         .subcommand(
@@ -226,12 +226,12 @@ fn cluster_command() -> Command {
                     Arg::new("content-bucket")
                         .long("content-bucket")
                         .value_name("URL")
-                        .help("Bucket for the contents of blobs, such as s3://bucket/path or file:///shared/folder; without it they are rows of the keyspace. Chosen once; credentials come from the environment"),
+                        .help("Bucket for the contents of blobs, such as s3://bucket/path or file:///shared/folder; without it they are rows of the keyspace. Cannot be changed later; credentials come from the environment"),
                 ),
         )
         .subcommand(
             with_nodes(Command::new("check"))
-                .about("Connect as a server does, and say what keeps it from serving"),
+                .about("Connect as a server does, and report what prevents it from serving"),
         )
 }
 

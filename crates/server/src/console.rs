@@ -79,7 +79,7 @@ pub fn console(
     tls: Option<Tls>,
     parts: ConsoleParts,
 ) -> anyhow::Result<Console> {
-    let address = socket.local_addr().context("cannot tell the address of the console")?;
+    let address = socket.local_addr().context("cannot read the address of the console listener")?;
     let given = values.text("console-token").to_owned();
     if !given.is_empty() && given.chars().count() < TOKEN_CHARS_MIN {
         bail!("--console-token is too short (characters_min={TOKEN_CHARS_MIN})");

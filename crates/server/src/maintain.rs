@@ -45,7 +45,8 @@ pub fn backup(data_dir: &Path, destination: &Path) -> anyhow::Result<()> {
     if !data_dir.exists() {
         bail!("there is no data folder {}", data_dir.display());
     }
-    let destination = std::path::absolute(destination).context("cannot tell where the destination is")?;
+    let destination =
+        std::path::absolute(destination).context("cannot resolve the path of the destination")?;
     let line = format!("backup {}", destination.display());
     if line.contains('\n') {
         bail!("the destination has a line break in its name");

@@ -49,7 +49,9 @@ impl Joined {
         let host = match (values.text("advertise-host"), host) {
             ("off", _) => return Ok(Self::No("off by --advertise-host")),
             ("", host) if host.is_unspecified() => {
-                return Ok(Self::No("off: --advertise-host tells the others how to reach this server"));
+                return Ok(Self::No(
+                    "off: set --advertise-host to the address at which other servers reach this one",
+                ));
             }
             ("", host) => host.to_string(),
             (named, _) => named.to_owned(),
@@ -57,7 +59,7 @@ impl Joined {
         let ports = ports(listeners)?;
         let Some(members) = engine.members().await? else {
             tracing::warn!(
-                "writes are not forwarded to other servers: the keyspace was made by an earlier version, run `tavola cluster init` again"
+                "writes are not forwarded to other servers: an earlier version created the keyspace, run `tavola cluster init` again"
             );
             return Ok(Self::No("off: run `tavola cluster init` again"));
         };
@@ -129,7 +131,8 @@ impl Membership {
 /// The ports at which others can reach a server.
 fn ports(listeners: &[Listener]) -> anyhow::Result<Vec<MemberPort>> {
     let port = |listener: &Listener| {
-        let address: SocketAddr = listener.socket.local_addr().context("cannot tell the address")?;
+        let address: SocketAddr =
+            listener.socket.local_addr().context("cannot read the address of a listener")?;
         Ok(MemberPort { service: listener.service, secure: listener.tls.is_some(), number: address.port() })
     };
     listeners.iter().map(port).collect()

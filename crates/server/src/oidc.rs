@@ -169,7 +169,7 @@ fn renew(issuer: &TokenIssuer, keys: anyhow::Result<KeySet>) -> bool {
         }
         Err(error) => {
             let cause = format!("{error:#}");
-            tracing::warn!(cause, "cannot fetch the keys of the token issuer, the known ones stay");
+            tracing::warn!(cause, "cannot fetch the keys of the token issuer; known keys stay valid");
             false
         }
     }

@@ -183,7 +183,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     }
 
     wait_for_signal().await?;
-    tracing::info!("stopping");
+    tracing::info!("server is stopping");
     stop.send_replace(true);
     serving.join_all().await;
     frontend.drain().await;
@@ -302,7 +302,7 @@ async fn sweep_queues(service: Service, mut stopped: watch::Receiver<bool>) {
 /// Reads all contents of blobs and drops what nothing names, now and then, until told to stop.
 async fn walk_contents(service: Service, mut stopped: watch::Receiver<bool>) {
     if let Err(error) = service.resume_blobs().await {
-        tracing::warn!(%error, "copies and deletions of blobs are left to the next start");
+        tracing::warn!(%error, "cannot resume copies and deletions of blobs; the next start will");
     }
     let mut wait = WALK_FIRST;
     loop {
@@ -317,9 +317,9 @@ async fn walk_contents(service: Service, mut stopped: watch::Receiver<bool>) {
         };
         match walked {
             Ok(Walked { contents, bytes, damaged, dropped, tidied }) => {
-                tracing::info!(contents, bytes, damaged, dropped, tidied, "contents walked");
+                tracing::info!(contents, bytes, damaged, dropped, tidied, "scrubbed the contents of blobs");
             }
-            Err(error) => tracing::warn!(%error, "cannot walk the contents of blobs, will retry"),
+            Err(error) => tracing::warn!(%error, "cannot scrub the contents of blobs, will retry"),
         }
     }
 }

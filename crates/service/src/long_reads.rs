@@ -123,7 +123,7 @@ fn start_threads() -> Vec<ReadThread> {
     let count = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
     let started: Result<Vec<ReadThread>, _> = (0..count).map(|_| start_thread()).collect();
     started.unwrap_or_else(|error| {
-        tracing::error!(%error, "no threads for long reads; they stay on those of requests");
+        tracing::error!(%error, "cannot start threads for long scans; they run on the threads of requests");
         Vec::new()
     })
 }

@@ -5,9 +5,9 @@
 const NICENESS: i32 = 10;
 
 /// Lowers the priority of this thread, where a thread can have its own.
-pub(crate) fn lower_priority(of_what: &str) {
+pub(crate) fn lower_priority(threads: &str) {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::warn!(%error, "{of_what} keep the priority of requests");
+        tracing::warn!(%error, threads, "cannot lower the priority of background threads");
     }
 }

@@ -104,7 +104,7 @@ fn scan(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Optio
         shown(each.returned)
     );
     finding.fact = format!(
-        "{} queries an hour read {} rows and return {}; {} of 100 rows are read in vain. p99 {} ms.",
+        "{} queries an hour read {} rows and return {}; {} of 100 rows are not returned. p99 {} ms.",
         shown(finding.requests_per_hour),
         shown(seen.per_hour(shape.rows_scanned)),
         shown(seen.per_hour(shape.rows_returned)),

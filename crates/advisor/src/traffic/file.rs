@@ -28,7 +28,7 @@ pub(super) fn load(path: &Path) -> Option<Kept> {
             let moved = std::fs::rename(path, &aside).is_ok();
             tracing::warn!(
                 file = %path.display(), aside = %aside.display(), moved, reason,
-                "recorded traffic cannot be read, counting starts over"
+                "cannot read the recorded traffic; recording starts anew"
             );
             None
         }

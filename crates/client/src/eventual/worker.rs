@@ -226,7 +226,7 @@ impl Worker {
                     }
                     // The queue may be made later, and a service that is down comes back.
                     Err(error) => {
-                        tracing::warn!(queue = self.intents.queue().name(), %error, "intents cannot be got")
+                        tracing::warn!(queue = self.intents.queue().name(), %error, "cannot read intents from the queue")
                     }
                 }
             }

@@ -179,7 +179,7 @@ impl LogWriter {
                 tokio::time::sleep(age).await;
                 let Some(writer) = writer.upgrade() else { return };
                 if let Err(error) = writer.flush().await {
-                    tracing::warn!(prefix = writer.prefix, %error, "log lines cannot be written yet");
+                    tracing::warn!(prefix = writer.prefix, %error, "cannot write log lines, will retry");
                 }
             }
         });

@@ -121,7 +121,7 @@ impl Cleanup {
         self.is_wanted = false;
         if let Err(error) = remove(&self.inner, &self.key, self.segments).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(content = %self.key.id, error, "what a put left is not removed yet");
+            tracing::warn!(content = %self.key.id, error, "cannot remove the chunks of an unfinished upload; the scrubber will");
         }
     }
 

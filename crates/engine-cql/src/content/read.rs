@@ -65,7 +65,7 @@ impl Reading {
             });
         };
         check(space, id, self.length, &chunk).map_err(|what| {
-            tracing::error!(%space, content = %id, what, "a content is damaged");
+            tracing::error!(%space, content = %id, what, "a content of a blob is damaged");
             ContentError::Damaged { space, id, what }
         })
     }

@@ -203,7 +203,7 @@ impl Reading {
     }
 
     fn damaged(&self, what: &'static str) -> ContentError {
-        tracing::error!(space = %self.space, content = %self.id, what, "a content is damaged");
+        tracing::error!(space = %self.space, content = %self.id, what, "a content of a blob is damaged");
         ContentError::Damaged { space: self.space, id: self.id, what }
     }
 }

@@ -307,7 +307,7 @@ fn probe_punching(folder: &std::path::Path) -> io::Result<Punching> {
         Ok(()) => Ok(Punching::Works),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
             tracing::info!(
-                "the file system makes no holes; room of dropped contents comes back by moving others"
+                "the file system cannot punch holes; the store frees disk space by moving contents"
             );
             Ok(Punching::Missing)
         }

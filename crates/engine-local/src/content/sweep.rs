@@ -176,7 +176,10 @@ impl Sweeper {
             && let Err(error) = self.count_dead()
         {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "room of contents that were dropped before this start is not counted");
+            tracing::warn!(
+                error,
+                "cannot compute the disk space of contents that were dropped before this start"
+            );
         }
         let mut next_look = Instant::now() + LEFTOVERS_FIRST;
         while let Some(work) = self.sweeps.wait(next_look) {
@@ -194,7 +197,7 @@ impl Sweeper {
                 // Nothing is lost by it; it is tried again after a restart.
                 Err(error) => tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "room of contents was not given back"
+                    "cannot free the disk space of dropped contents, will retry after a restart"
                 ),
             }
         }

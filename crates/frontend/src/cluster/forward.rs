@@ -135,7 +135,7 @@ impl Affinity {
         let verdict = match owner.send(received.origin, request).await {
             SendOutcome::Answered(response) => judge(response, sent.elapsed()),
             SendOutcome::NotSent(cause) => {
-                tracing::debug!(server = owner.member.name, %cause, "executing here");
+                tracing::debug!(server = owner.member.name, %cause, "cannot forward a write to its owner; executing it here");
                 Verdict::NotDone
             }
             SendOutcome::Unknown(cause) => Verdict::Unknown(cause),
@@ -191,7 +191,7 @@ impl Affinity {
 
 /// Why a server that answers 503 is suspended.
 #[derive(Debug, thiserror::Error)]
-#[error("it is busy")]
+#[error("the owner is busy")]
 struct Busy;
 
 /// What an answer of the owner means.

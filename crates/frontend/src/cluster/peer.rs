@@ -112,7 +112,7 @@ impl Peer {
     pub fn suspend(&self, reason: &(dyn std::error::Error + 'static)) {
         let until = Instant::now() + SUSPENDED_TIME;
         if lock(&self.suspended_until).replace(until).is_none_or(|until| until < Instant::now()) {
-            tracing::info!(server = self.member.name, reason, "another server is suspended for a while");
+            tracing::info!(server = self.member.name, reason, "not forwarding to a server for a few seconds");
         }
     }
 

@@ -84,7 +84,7 @@ pub fn advise_command() -> Command {
         Arg::new(name).long(name).value_name(value).help(help)
     };
     Command::new("advise")
-        .about("Say what the recorded traffic shows about the keys of the tables, and what it would cost")
+        .about("Review the keys of the tables by the recorded traffic, with costs")
         .after_help(
             "Exit codes: 0 nothing that --fail-on names, 1 the command failed, 2 a wrong command line, 3 a finding that \
              --fail-on names.\nThe rules are in docs/advisor.md.",
@@ -98,7 +98,7 @@ pub fn advise_command() -> Command {
                 .value_delimiter(','),
         )
         .arg(
-            text("prices", "FILE", "Prices to reckon with (`tavola prices` prints a file to edit)")
+            text("prices", "FILE", "File of prices (`tavola prices` prints one to edit)")
                 .value_parser(clap::value_parser!(PathBuf)),
         )
 }
@@ -261,16 +261,16 @@ fn write_costs(paper: &mut Paper, costs: &CostReport, facts: &TableFacts) {
     let name_width =
         costs.tables.iter().map(|table| table.table.chars().count()).max().unwrap_or(0).clamp(5, 32);
     paper.line(&paper.dim(&format!(
-        "    {:name_width$}  {:>12}  {:>12}  dearest requests",
+        "    {:name_width$}  {:>12}  {:>12}  most expensive requests",
         "table", "storage", "requests"
     )));
     for table in &costs.tables {
         let storage = money(&costs.currency, table.storage_per_month);
         let is_exact = facts.of(&table.account, &table.table).is_none_or(|fact| fact.is_exact);
         let storage = if is_exact { storage } else { format!("> {storage}") };
-        let dearest = table.shapes.first().map(|shape| {
+        let most_expensive = table.shapes.first().map(|shape| {
             let wasted = match shape.wasted_per_month {
-                wasted if wasted > 0.0 => format!(", {} of it in vain", money(&costs.currency, wasted)),
+                wasted if wasted > 0.0 => format!(", {} of it wasted", money(&costs.currency, wasted)),
                 _ => String::new(),
             };
             format!("{} ({}{wasted})", shape.shape, money(&costs.currency, shape.cost_per_month))
@@ -279,7 +279,7 @@ fn write_costs(paper: &mut Paper, costs: &CostReport, facts: &TableFacts) {
             "    {:name_width$}  {storage:>12}  {:>12}  {}",
             table.table,
             money(&costs.currency, table.requests_per_month),
-            dearest.unwrap_or_default(),
+            most_expensive.unwrap_or_default(),
         ));
     }
 }

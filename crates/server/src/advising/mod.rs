@@ -72,7 +72,7 @@ impl Advising {
         let traffic = self.traffic.clone();
         let saved = tokio::task::spawn_blocking(move || traffic.save()).await;
         if let Ok(Err(error)) = saved {
-            tracing::warn!(%error, "recorded traffic cannot be written, will retry");
+            tracing::warn!(%error, "cannot write the recorded traffic, will retry");
         }
     }
 

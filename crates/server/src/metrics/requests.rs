@@ -42,7 +42,7 @@ pub fn families(reading: &CountsReading) -> Vec<Family> {
         Family::labelled(
             "tavola_requests_total",
             Kind::Counter,
-            "Requests that were answered, by class of status; `none` for those whose client went away before",
+            "Requests that were answered, by class of status; `none` for those whose client disconnected before",
             &["service", "operation", "status"],
             by_status.collect(),
         ),
@@ -56,7 +56,7 @@ pub fn families(reading: &CountsReading) -> Vec<Family> {
         Family::labelled(
             "tavola_request_queue_seconds",
             Kind::Histogram,
-            "Time from the head of a request to the begin of its execution: its body, its signature, the wait for memory",
+            "Time from the head of a request to the start of its execution: its body, its signature, the wait for memory",
             SERVICE,
             by_service(|read| Value::seconds(&read.queued)),
         ),
@@ -98,7 +98,7 @@ pub fn families(reading: &CountsReading) -> Vec<Family> {
         Family::labelled(
             "tavola_query_plans_total",
             Kind::Counter,
-            "Queries and reads of entities, by the dearest kind of access that they needed",
+            "Queries and reads of entities, by the most expensive kind of access that they needed",
             &["plan"],
             plans.collect(),
         ),
@@ -129,7 +129,7 @@ pub fn of_recorder(one_in: u32, dropped: u64) -> Vec<Family> {
         ),
         Family::counter(
             "tavola_access_records_dropped_total",
-            "Requests that left no record because records came faster than they were taken",
+            "Requests without a record because the queue of records was full",
             dropped,
         ),
     ]

@@ -142,7 +142,7 @@ async fn put(engine: &dyn Engine, row: &[u8], body: Bytes) -> anyhow::Result<()>
 async fn chunks_done(engine: &dyn Engine, space: SpaceId) -> anyhow::Result<u64> {
     let row = engine.get(IMPORTING, IMPORT, &space.0).await.context("cannot read the store")?;
     let count = row.map(|row| row.body[..].try_into().map(u64::from_be_bytes));
-    count.unwrap_or(Ok(0)).context("cannot tell how far the import is")
+    count.unwrap_or(Ok(0)).context("the progress of the import is damaged")
 }
 
 async fn load_space(
@@ -245,9 +245,8 @@ impl Loads {
 
     async fn wait_for_one(&mut self) -> anyhow::Result<()> {
         if let Some(ended) = self.under_way.join_next().await {
-            let loaded = ended.context("a load has stopped")?;
-            self.bytes -=
-                loaded.context("cannot write to the store (run the import again, and it goes on)")?;
+            let loaded = ended.context("a load task has stopped")?;
+            self.bytes -= loaded.context("cannot write to the store (run the import again to resume)")?;
         }
         Ok(())
     }

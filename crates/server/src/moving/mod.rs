@@ -71,7 +71,7 @@ pub fn import(values: &Values, from: &Path) -> anyhow::Result<()> {
 /// does not name yet for leavings, and drop them.
 pub async fn refuse_unfinished(engine: &dyn Engine) -> anyhow::Result<()> {
     if engine.spaces().await.context("cannot list the spaces")?.contains(&IMPORTING) {
-        bail!("an import into this store is not finished: run `tavola import` again, and it goes on");
+        bail!("an import into this store is not finished: run `tavola import` again to resume it");
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ impl Collector {
             Err(error) => {
                 if !self.is_failing.swap(true, Ordering::Relaxed) {
                     let endpoint = &self.endpoint;
-                    tracing::warn!(endpoint, %error, "the OpenTelemetry collector takes nothing; what is for it is dropped");
+                    tracing::warn!(endpoint, %error, "the OpenTelemetry collector is unreachable; traces and metrics are dropped");
                 }
             }
         }

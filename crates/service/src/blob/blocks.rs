@@ -73,7 +73,7 @@ impl Blobs {
             if let Some(overwritten) = done?.as_ref().and_then(Data::content)
                 && let Err(error) = blobs.drop_contents(location.space, &[overwritten]).await
             {
-                tracing::debug!(%error, "an overwritten block is left to the walker");
+                tracing::debug!(%error, "cannot drop an overwritten block; the scrubber will");
             }
             Ok(())
         })

@@ -45,7 +45,7 @@ impl Blobs {
     /// have taken them. The blob is changed by now, so a failure is told to the log and not to the client.
     pub async fn index_tags_again(&self, location: &BlobLocation, tags: &BlobTags) {
         if let Err(error) = self.index_tags(location, tags).await {
-            tracing::warn!(%error, "tags of a blob may not be found until they are set again");
+            tracing::warn!(%error, "cannot index the tags of a blob; Find Blobs by Tags misses them until they are set again");
         }
     }
 

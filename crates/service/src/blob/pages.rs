@@ -206,7 +206,7 @@ impl Blobs {
                     blobs.drop_contents(location.space, &[content]).await
                 };
                 if let Err(error) = done.await {
-                    tracing::debug!(%error, "overwritten pages are left to the walker");
+                    tracing::debug!(%error, "cannot drop overwritten pages; the scrubber will");
                 }
             }
         });

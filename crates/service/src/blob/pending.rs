@@ -78,7 +78,7 @@ impl Blobs {
         let mut running = self.running_copies.lock();
         let task = tokio::spawn(async move {
             if let Err(error) = blobs.run_copy(&location, &pending).await {
-                tracing::warn!(%error, "a copy of a blob is left to the next start");
+                tracing::warn!(%error, "cannot finish a copy of a blob; the next start resumes it");
             }
             blobs.running_copies.lock().remove(&id);
         });
@@ -185,7 +185,7 @@ impl Blobs {
             if so_far > told {
                 told = so_far;
                 if let Err(error) = self.tell_progress(to, id, so_far).await {
-                    tracing::debug!(%error, "the progress of a copy is not told");
+                    tracing::debug!(%error, "cannot record the progress of a copy");
                 }
             }
         }

@@ -78,7 +78,7 @@ impl Blobs {
             if set.target.moment == BlobMoment::Current
                 && let Err(error) = blobs.unindex_tags(&location, &old, &set.tags).await
             {
-                tracing::debug!(%error, "entries of old tags are left, which finding reads past");
+                tracing::debug!(%error, "cannot remove index entries of old tags; Find Blobs by Tags skips them");
             }
             Ok(())
         })

@@ -40,7 +40,7 @@ impl Drop for Unnamed {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             if let Err(error) = contents.drop_contents(space, &[content.id]).await {
-                tracing::debug!(%error, "a content that nothing names is left to the walker");
+                tracing::debug!(%error, "cannot drop a content that no row names; the scrubber will");
             }
         });
     }

@@ -29,7 +29,7 @@ static SUMMING: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread()
         .thread_name("tavola-md5")
         .max_blocking_threads(thread::available_parallelism().map_or(1, usize::from))
-        .on_thread_start(|| lower_priority("sums"))
+        .on_thread_start(|| lower_priority("checksums"))
         .build()
         .expect("nothing of it needs the system")
 });

@@ -41,7 +41,7 @@ impl Blobs {
         let (blobs, tags_now) = (self.clone(), tags_now.clone());
         tokio::spawn(async move {
             if let Err(error) = blobs.clean(&location, &superseded, &tags_now).await {
-                tracing::debug!(%error, "what a change put out of use is left to the walker");
+                tracing::debug!(%error, "cannot remove superseded rows and contents of a blob; the scrubber will");
             }
         });
     }
@@ -66,7 +66,7 @@ impl Blobs {
                 blobs.tidy(&location, &contents).await
             };
             if let Err(error) = done.await {
-                tracing::debug!(%error, "what a change put out of use is left to the walker");
+                tracing::debug!(%error, "cannot remove superseded rows and contents of a blob; the scrubber will");
             }
         });
     }

@@ -113,7 +113,7 @@ impl Blobs {
             let Some(space) = found else { return Ok(()) };
             match self.engine.get(space, &[], &[]).await.map_err(Failure::from) {
                 Err(failure) if failure.is_space_missing() => {
-                    tracing::info!(%space, "dropping the contents of a container that is gone");
+                    tracing::info!(%space, "dropping the contents of a deleted container");
                     self.contents.drop_space(space).await?;
                 }
                 // One that cannot be read keeps its contents.
@@ -145,7 +145,7 @@ impl Blobs {
         if let Some(error) = broken {
             walked.damaged += 1;
             let (space, content) = (owner.space, content.id);
-            tracing::error!(%space, %content, error, "a content of a blob cannot be read; `tavola verify` tells more");
+            tracing::error!(%space, %content, error, "a content of a blob cannot be read; `tavola verify` reports details");
         }
     }
 
@@ -158,7 +158,7 @@ impl Blobs {
                 // Deleted meanwhile.
                 Err(failure) if failure.is_space_missing() => {}
                 Err(failure) => {
-                    tracing::warn!(%space, %failure, "the rows of a container cannot be read; nothing of it is removed");
+                    tracing::warn!(%space, %failure, "cannot read the rows of a container; the scrubber removes nothing of it");
                 }
             }
         }
@@ -216,7 +216,7 @@ impl Blobs {
                 // The container is gone, and all its contents with it.
                 Err(failure) if failure.is_space_missing() => contents,
                 Err(failure) => {
-                    tracing::warn!(%space, %failure, "the rows of a blob cannot be read; its contents are kept");
+                    tracing::warn!(%space, %failure, "cannot read the rows of a blob; the scrubber keeps its contents");
                     continue;
                 }
             };

@@ -182,7 +182,7 @@ impl Catalog {
             _ => Err(kind.not_found().into()),
         });
         if let Err(error) = freed.await {
-            tracing::debug!(%error, "name of a deleted resource is held back to its end");
+            tracing::debug!(%error, "cannot release the name of a deleted resource; it stays reserved until its delay ends");
         }
     }
 
@@ -273,7 +273,7 @@ impl Catalog {
     pub(super) async fn drop_space(&self, kind: ResourceKind, space: SpaceId) -> bool {
         let dropped = self.engine.drop_space(space).await;
         if let Err(error) = &dropped {
-            tracing::warn!(%space, %error, "space is left for the next start to drop");
+            tracing::warn!(%space, %error, "cannot drop a space; the next start will");
         }
         if kind == ResourceKind::Container {
             self.drop_contents(space);
@@ -287,7 +287,7 @@ impl Catalog {
         let Some(contents) = self.contents.get().cloned() else { return };
         tokio::spawn(async move {
             if let Err(error) = contents.drop_space(space).await {
-                tracing::debug!(%space, %error, "contents are left to the walker");
+                tracing::debug!(%space, %error, "cannot drop the contents of a container; the scrubber will");
             }
         });
     }

@@ -138,7 +138,7 @@ impl Catalog {
             Ok(resource) if self.state_of(&resource) == State::Exists => visit(resource),
             Ok(_) => ControlFlow::Continue(()),
             Err(Undecodable::Newer) => {
-                tracing::warn!("a list leaves out a record of a newer version of the server");
+                tracing::warn!("a list omits a record of a newer server version");
                 ControlFlow::Continue(())
             }
             Err(Undecodable::Damaged) => {

@@ -28,14 +28,14 @@ impl Catalog {
         let named = match self.named_spaces().await? {
             Named::All(named) => named,
             Named::Unknown => {
-                tracing::warn!("catalog has rows of a newer version of the server; no space is reclaimed");
+                tracing::warn!("the catalog has rows of a newer server version; no space is reclaimed");
                 return Ok(());
             }
         };
         for space in self.engine.spaces().await? {
             let may_be_new = self.settings.catalog_lease.is_some() && self.is_young(space);
             if !named.contains(&space) && !may_be_new {
-                tracing::info!(%space, "dropping a space that nothing names");
+                tracing::info!(%space, "dropping a space that no catalog row names");
                 self.engine.drop_space(space).await?;
                 self.drop_contents(space);
             }

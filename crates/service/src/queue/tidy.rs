@@ -28,7 +28,7 @@ impl Queues {
         finished: FinishedScan,
     ) {
         if let Err(error) = self.tidy(space, now, expired, finished).await {
-            tracing::debug!(%space, %error, "queue is left for the next scan to tidy");
+            tracing::debug!(%space, %error, "cannot remove expired messages of a queue; the next scan will");
         }
     }
 
