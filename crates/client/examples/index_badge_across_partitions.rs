@@ -3,7 +3,7 @@
 mod support;
 
 use tavola_client::eventual::{Intents, Settle, Worker, WorkerSettings};
-use tavola_client::index::{IndexedTable, Mend};
+use tavola_client::index::{IndexedTable, VerifyMode};
 use tavola_client::{Account, Entity, Error, Result};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -46,7 +46,7 @@ pub async fn run(account: Account) -> Result<()> {
     // A process that is killed between its steps leaves an intent, which any worker finishes.
     let worker = Worker::new(intents, WorkerSettings::default()).serve(employees.clone());
     worker.drain().await?;
-    let report = employees.verify(Mend::Tell, None).await?;
+    let report = employees.verify(VerifyMode::Report, None).await?;
     assert_eq!((report.missing, report.stale, report.orphans), (0, 0, 0));
     Ok(())
 }

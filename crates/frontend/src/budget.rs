@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tavola_service::AnswerRoom;
+use tavola_service::AnswerBudget;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -184,7 +184,7 @@ impl Drop for Room {
     }
 }
 
-impl AnswerRoom for Room {
+impl AnswerBudget for Room {
     fn take(&self, bytes: usize) -> bool {
         self.try_grow(bytes)
     }

@@ -16,7 +16,7 @@ use tavola_model::{
     RandomSource, ServiceError, SignedIdentifier, StorageService, TableCommand,
 };
 use tavola_protocol::{CorsHeaders, Form, Reply, Response};
-use tavola_service::{AnswerRoom, ByteSource, Executed, Service, cors};
+use tavola_service::{AnswerBudget, ByteSource, Executed, Service, cors};
 use tavola_telemetry::Recorder;
 
 use crate::accounts::LiveAccounts;
@@ -315,7 +315,7 @@ impl Pipeline {
             }
         }
         *room = answer_room(permitted.command(), &whole, transfers, || caller_id(received, address)).await?;
-        let page_room = room.clone().map(|room| room as Arc<dyn AnswerRoom>);
+        let page_room = room.clone().map(|room| room as Arc<dyn AnswerBudget>);
         let upload = body.take().filter(|body| !body.is_empty());
         observation.begin_execution();
         let Some(upload) = upload else {

@@ -8,9 +8,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Files that are kept back for the store, its journals and our own.
 const STORE_FILES: usize = 2048;
 
-/// Lets the process open as many files as it needs, where the system allows that, and gives how many connections
-/// there is room for.
-pub fn make_room(connections_max: usize) -> usize {
+/// Raises the limit of open files to what the server needs, as far as the system allows, and gives how many connections
+/// fit.
+pub fn raise_file_limit(connections_max: usize) -> usize {
     let wanted = u64::try_from(connections_max.saturating_add(STORE_FILES)).unwrap_or(u64::MAX);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let mut allowed = current.unwrap_or(u64::MAX);

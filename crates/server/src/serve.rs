@@ -369,7 +369,7 @@ fn days(days: u64) -> anyhow::Result<Duration> {
 fn frontend_settings(values: &Values) -> anyhow::Result<FrontendSettings> {
     let seconds = |name| values.number(name).map(Duration::from_secs);
     Ok(FrontendSettings {
-        connections_max: files::make_room(values.number("connections-max")?),
+        connections_max: files::raise_file_limit(values.number("connections-max")?),
         inflight_bytes_max: usize::try_from(values.mebibytes("inflight-mb")?)
             .context("--inflight-mb is too large")?,
         headers_max: values.number("headers-max")?,

@@ -47,7 +47,7 @@ fn advised_with(data_dir: &Path, shape: &str, requests: u64) -> Value {
 }
 
 #[test]
-fn a_scan_is_found_gates_a_build_and_is_mended_by_its_proposal() {
+fn a_scan_is_found_gates_a_build_and_is_fixed_by_its_proposal() {
     let root = tempfile::tempdir().unwrap();
     let data = root.path().join("data");
     let server = serve(&data);

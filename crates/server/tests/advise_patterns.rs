@@ -442,7 +442,7 @@ fn gains(data_dir: &Path, finding: &Value, gain: Gain) {
 }
 
 #[test]
-fn queries_that_scan_are_named_with_the_keys_that_mend_them() {
+fn queries_that_scan_are_named_with_the_keys_that_fix_them() {
     let root = tempfile::tempdir().unwrap();
     let _server = recorded(root.path(), scan);
     holds(root.path(), &SCANS);

@@ -10,7 +10,7 @@ use tavola_model::{
 use crate::catalog::to_its_end;
 use crate::cors;
 use crate::failure::Failure;
-use crate::service::{AnswerRoom, Executed, Sent, Service};
+use crate::service::{AnswerBudget, Executed, Sent, Service};
 
 impl Service {
     pub(crate) async fn execute_command(
@@ -19,7 +19,7 @@ impl Service {
         service: StorageService,
         command: Command,
         limit: Option<&KeyLimit>,
-        room: Option<Arc<dyn AnswerRoom>>,
+        room: Option<Arc<dyn AnswerBudget>>,
         sent: Sent<'_>,
     ) -> Result<Executed, Failure> {
         // All but tables are boxed: a request of one service does not carry what another needs.

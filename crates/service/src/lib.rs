@@ -29,6 +29,6 @@ mod table;
 
 pub use blob::{BlobContents, WalkPace, Walked};
 pub use queue::InspectedMessage;
-pub use service::{AnswerRoom, Executed, Service, ServiceSettings};
+pub use service::{AnswerBudget, Executed, Service, ServiceSettings};
 pub use table::{Plan, plan};
 pub use tavola_engine::{ByteSource, PIECE_BYTES_MAX, SourceError};

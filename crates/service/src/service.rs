@@ -18,10 +18,10 @@ use crate::properties::PropertiesStore;
 use crate::queue::{InspectedMessage, Queues};
 use crate::table::Tables;
 
-/// Memory for an answer while it is put together. Whoever sends the answer gives it, and takes it back when the answer
+/// The memory budget of an answer while it is built. The sender of the answer grants it, and releases it when the answer
 /// is sent.
-pub trait AnswerRoom: Send + Sync {
-    /// Takes so many bytes more; false if there is no room for them.
+pub trait AnswerBudget: Send + Sync {
+    /// Charges so many bytes more; false if the budget does not allow them.
     fn take(&self, bytes: usize) -> bool;
 }
 
@@ -160,7 +160,7 @@ impl Service {
     pub async fn execute_within(
         &self,
         permitted: Permitted,
-        room: Option<Arc<dyn AnswerRoom>>,
+        room: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<Outcome, ServiceError> {
         self.execute_with(permitted, room, None).await.map(|executed| executed.outcome)
     }
@@ -169,7 +169,7 @@ impl Service {
     pub fn execute_with<'a>(
         &'a self,
         permitted: Permitted,
-        room: Option<Arc<dyn AnswerRoom>>,
+        room: Option<Arc<dyn AnswerBudget>>,
         upload: Option<&'a mut dyn ByteSource>,
     ) -> impl Future<Output = Result<Executed, ServiceError>> + Send + 'a {
         // Taken apart here and not in the future, which would hold it whole and in parts, in every request.

@@ -18,7 +18,7 @@ use tavola_model::{
     TableOutcome,
 };
 use tavola_odata::parse_filter;
-use tavola_service::{AnswerRoom, Service, ServiceSettings};
+use tavola_service::{AnswerBudget, Service, ServiceSettings};
 use tavola_system::SystemRandom;
 
 /// A hang guard.
@@ -102,7 +102,7 @@ async fn query(
     service: &Service,
     filter: &str,
     top: Option<usize>,
-    room: Option<Arc<dyn AnswerRoom>>,
+    room: Option<Arc<dyn AnswerBudget>>,
 ) -> Result<EntityPage, ServiceError> {
     let filter = parse_filter(filter).unwrap();
     let query = QueryEntities { table: table("People"), filter, top, from: None };
@@ -176,7 +176,7 @@ async fn a_scan_that_nobody_waits_for_ends() {
 /// So many bytes.
 struct Room(AtomicUsize);
 
-impl AnswerRoom for Room {
+impl AnswerBudget for Room {
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
@@ -198,7 +198,7 @@ async fn a_page_ends_where_there_is_no_more_room() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_that_could_hold_nothing_is_refused() {
     struct NoRoom;
-    impl AnswerRoom for NoRoom {
+    impl AnswerBudget for NoRoom {
         fn take(&self, _: usize) -> bool {
             false
         }

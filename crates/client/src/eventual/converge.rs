@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{Intents, Rules, Settle, Worker, WorkerSettings};
-use crate::index::{Indexed, IndexedTable, Mend};
+use crate::index::{Indexed, IndexedTable, VerifyMode};
 use crate::transport::{Transport, TransportError};
 use crate::{Account, Entity, RetrySettings, Stored};
 
@@ -308,7 +308,7 @@ async fn simulate<E: Subject>(seed: u64, rules: Rules) -> Ended {
             ended.taken_twice = has_value_twice::<E>(&calm_table).await;
         }
     }
-    let report = calm_table.verify(Mend::Tell, None).await.unwrap();
+    let report = calm_table.verify(VerifyMode::Report, None).await.unwrap();
     let messages = queue.message_count().await.unwrap();
     if !report.is_clean() || messages > 0 {
         ended.wrong = Some(format!("{report:?} {messages} intents"));

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 
 pub use plan::{Plan, plan};
 pub use table::IndexedTable;
-pub use verify::{Mend, Report};
+pub use verify::{Report, VerifyMode};
 
 use crate::entity::Entity;
 use crate::error::KeyError;

@@ -1,4 +1,4 @@
-//! Looking at both sides of every index, telling and mending every difference, and filling an index of old data.
+//! Looking at both sides of every index, reporting and repairing every difference, and filling an index of old data.
 
 use std::pin::pin;
 
@@ -30,17 +30,17 @@ const RANGES: usize = 4;
 /// # #[entity(index(by_email, unique, row = "email_{email}"))]
 /// # struct Employee { department: String, id: u32, email: String }
 /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
-/// use tavola_client::index::Mend;
-/// let report = employees.verify(Mend::Repair, None).await?;
+/// use tavola_client::index::VerifyMode;
+/// let report = employees.verify(VerifyMode::Repair, None).await?;
 /// println!("{report:?}");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mend {
-    /// Tells it.
-    Tell,
-    /// Tells it, and makes it right by the same engine that every write uses. Reservations and pending entities of a
+pub enum VerifyMode {
+    /// Reports the differences.
+    Report,
+    /// Reports the differences, and repairs them by the same engine that every write uses. Reservations and pending entities of a
     /// write that nobody finishes go too, once they are older than the lease of an intent.
     Repair,
 }
@@ -87,24 +87,24 @@ impl Report {
 
 impl<E: Indexed> IndexedTable<E> {
     /// Scans the table and every index, and compares. About one request for each entity and index, and one for each
-    /// entry. `progress` is told of entities and entries that were looked at, and of all requests, retries included.
+    /// entry. `progress` gets the number of entities and entries that were checked, and of all requests, retries included.
     ///
     /// ```no_run
     /// # #[derive(Clone, tavola_client::Entity)]
     /// # #[entity(partition = "{a}", row = "{b}", index(by_c, unique, row = "c_{c}"))]
     /// # struct Employee { a: String, b: String, c: String }
     /// # async fn example(employees: tavola_client::index::IndexedTable<Employee>) -> tavola_client::Result<()> {
-    /// use tavola_client::index::Mend;
-    /// assert!(employees.verify(Mend::Tell, None).await?.is_clean());
+    /// use tavola_client::index::VerifyMode;
+    /// assert!(employees.verify(VerifyMode::Report, None).await?.is_clean());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn verify(&self, mend: Mend, progress: Option<ProgressCallback>) -> Result<Report> {
+    pub async fn verify(&self, mode: VerifyMode, progress: Option<ProgressCallback>) -> Result<Report> {
         let mut report = Report::default();
         let mut watch = Watch::new(progress);
         let this = &self.counted(&watch.requests);
         let looked =
-            this.scan(this.table.clone()).map(|entity| async move { this.look(entity?, mend).await });
+            this.scan(this.table.clone()).map(|entity| async move { this.look(entity?, mode).await });
         let mut looked = pin!(looked.buffer_unordered(CONCURRENCY));
         while let Some(one) = looked.next().await {
             report.add(one?);
@@ -115,7 +115,7 @@ impl<E: Indexed> IndexedTable<E> {
         {
             let entries = this.scan(this.table_of(definition));
             let looked =
-                entries.map(|entry| async move { this.look_at_entry(&entry?, definition, mend).await });
+                entries.map(|entry| async move { this.look_at_entry(&entry?, definition, mode).await });
             let mut looked = pin!(looked.buffer_unordered(CONCURRENCY));
             while let Some(one) = looked.next().await {
                 report.add(one?);
@@ -172,15 +172,15 @@ impl<E: Indexed> IndexedTable<E> {
     }
 
     /// Looks at something in the table: an entity, a copy, or a stranger.
-    async fn look(&self, entity: Stored<DynamicEntity>, mend: Mend) -> Result<Report> {
+    async fn look(&self, entity: Stored<DynamicEntity>, mode: VerifyMode) -> Result<Report> {
         if let Some(index) = entity.get(INDEX).and_then(|name| name.as_str()) {
             return match E::INDEXES.iter().find(|definition| definition.name == index) {
-                Some(definition) => self.look_at_entry(&entity, definition, mend).await,
+                Some(definition) => self.look_at_entry(&entity, definition, mode).await,
                 None => Ok(Report::default()),
             };
         }
         if let Some(EdmRef::Guid(attempt)) = entity.original().get(crate::write::PENDING) {
-            if mend == Mend::Repair && self.is_abandoned(&entity)? {
+            if mode == VerifyMode::Repair && self.is_abandoned(&entity)? {
                 self.release_attempt(entity.stored_key(), attempt, self.reserved_by(&entity)).await?;
             }
             return Ok(Report { pending: 1, ..Report::default() });
@@ -203,7 +203,7 @@ impl<E: Indexed> IndexedTable<E> {
                     Report { stale: u64::from(stale), ..Report::default() }
                 }
             };
-            if mend == Mend::Repair && !one.is_clean() {
+            if mode == VerifyMode::Repair && !one.is_clean() {
                 self.write_entry(definition, &stored, &key).await?;
             }
             report.add(one);
@@ -271,10 +271,10 @@ impl<E: Indexed> IndexedTable<E> {
         &self,
         entry: &Stored<DynamicEntity>,
         definition: &'static Definition<E>,
-        mend: Mend,
+        mode: VerifyMode,
     ) -> Result<Report> {
         if definition.reserves() {
-            return self.look_at_reservation(entry, definition, mend).await;
+            return self.look_at_reservation(entry, definition, mode).await;
         }
         let source = entry.original().with_parts(KeyParts::AsProperties);
         let key = entry.stored_key();
@@ -289,7 +289,7 @@ impl<E: Indexed> IndexedTable<E> {
         if is_wanted {
             return Ok(Report::default());
         }
-        if mend == Mend::Repair {
+        if mode == VerifyMode::Repair {
             match (&owner, definition.location) {
                 (Ok(Ok(owner)), Location::Partition | Location::Table(_)) => {
                     self.repair(owner, [Target { of: definition.name.to_owned(), key: key.clone() }].into())
@@ -308,7 +308,7 @@ impl<E: Indexed> IndexedTable<E> {
         &self,
         entry: &Stored<DynamicEntity>,
         definition: &'static Definition<E>,
-        mend: Mend,
+        mode: VerifyMode,
     ) -> Result<Report> {
         let text = |name| entry.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
         let owner = EntityKey { partition: text("_OwnerPartition"), row: text("_OwnerRow") };
@@ -322,7 +322,7 @@ impl<E: Indexed> IndexedTable<E> {
         if found.as_ref().is_some_and(holds) {
             return Ok(Report::default());
         }
-        if let (Mend::Repair, Some(attempt)) = (mend, attempt)
+        if let (VerifyMode::Repair, Some(attempt)) = (mode, attempt)
             && self.is_abandoned(entry)?
         {
             self.release_attempt(&owner, attempt, vec![(definition, entry.stored_key().clone())]).await?;

@@ -22,7 +22,7 @@ use crate::entities::{CHANGED_TRIES_MAX, pause};
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Result};
 use crate::eventual::{After, Derived, Guard, Intents, Settle, Settler, Target};
-use crate::index::{Mend, Report};
+use crate::index::{Report, VerifyMode};
 use crate::key::EntityKey;
 use crate::options::WriteOptions;
 use crate::queue::Lease;
@@ -283,12 +283,12 @@ impl<E: Entity + Clone> ListIndex<E> {
     /// # struct Employee { department: String, id: u32, email: String }
     /// # use tavola_client::eventual::Settle;
     /// # async fn example(index: tavola_client::patterns::list_index::ListIndex<Employee>, don: Employee) -> tavola_client::Result<()> {
-    /// use tavola_client::index::Mend;
-    /// assert!(index.verify(Mend::Repair, None).await?.is_clean());
+    /// use tavola_client::index::VerifyMode;
+    /// assert!(index.verify(VerifyMode::Repair, None).await?.is_clean());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn verify(&self, mend: Mend, progress: Option<ProgressCallback>) -> Result<Report> {
+    pub async fn verify(&self, mode: VerifyMode, progress: Option<ProgressCallback>) -> Result<Report> {
         let mut report = Report::default();
         let mut wanted: BTreeMap<EntityKey, EntityKey> = BTreeMap::new();
         let mut lists: Vec<List> = Vec::new();
@@ -341,7 +341,7 @@ impl<E: Entity + Clone> ListIndex<E> {
                 wrong.push((member.clone(), list.key.clone()));
             }
         }
-        if mend == Mend::Repair {
+        if mode == VerifyMode::Repair {
             for (member, list_key) in wrong {
                 this.repair(member, list_key).await?;
                 watch.tell();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tavola_client::index::Mend;
+use tavola_client::index::VerifyMode;
 use tavola_client::{Account, Result};
 use tavola_testkit::TestServer;
 
@@ -110,7 +110,7 @@ async fn eight_processes_and_killed_workers_leave_nothing_wrong() {
         worker(&account).drain().await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let report = table(&account).verify(Mend::Tell, None).await.unwrap();
+    let report = table(&account).verify(VerifyMode::Report, None).await.unwrap();
     let (kills, samples) = (kills.load(Ordering::SeqCst), samples.load(Ordering::SeqCst));
     println!("{kills} kills, {samples} samples, {report:?}");
     assert!(report.is_clean() && report.entities > 0, "{report:?}");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tavola_client::index::{IndexedTable, Mend};
+use tavola_client::index::{IndexedTable, VerifyMode};
 use tavola_client::testing::{Fault, FaultTransport};
 use tavola_client::{Account, HyperTransport};
 
@@ -78,6 +78,6 @@ async fn a_crowd_of_writers_and_killed_workers_leaves_nothing_wrong() {
         worker(&bench.plain).drain().await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let report = table(&bench.plain).verify(Mend::Tell, None).await.unwrap();
+    let report = table(&bench.plain).verify(VerifyMode::Report, None).await.unwrap();
     assert!(report.is_clean() && report.entities > 0, "{report:?}");
 }

@@ -10,7 +10,7 @@ use tavola_client::entity::Writable;
 use tavola_client::eventual::{
     Attempt, EventualTransaction, Intents, MoveEntity, Settle, Settler, Worker, WorkerSettings,
 };
-use tavola_client::index::Mend;
+use tavola_client::index::VerifyMode;
 use tavola_client::patterns::denormal::{Denormalized, Embeds};
 use tavola_client::patterns::list_index::{ListIndex, Lists};
 use tavola_client::testing::FaultTransport;
@@ -102,7 +102,7 @@ async fn lists_in_the_partition_change_with_the_entity() {
     assert_eq!(bench.faults.count(), 3);
     let jones: Vec<u32> = lists.find("Sales", "Jones").await.unwrap().iter().map(|e| e.id).collect();
     assert_eq!(jones, [2]);
-    assert!(lists.verify(Mend::Tell, None).await.unwrap().is_clean());
+    assert!(lists.verify(VerifyMode::Report, None).await.unwrap().is_clean());
     // Many writers of one value wait for each other, and none is lost.
     let writers = (10..40).map(|id| {
         let lists = lists.clone();
@@ -112,7 +112,7 @@ async fn lists_in_the_partition_change_with_the_entity() {
     let listed = lists.find("Sales", "Hall").await.unwrap().len();
     assert_eq!(listed, 1 + done.iter().filter(|done| **done).count());
     assert!(listed > 20, "{listed}");
-    let report = lists.verify(Mend::Tell, None).await.unwrap();
+    let report = lists.verify(VerifyMode::Report, None).await.unwrap();
     assert!(report.is_clean(), "{report:?}");
     for entity in lists
         .table
@@ -142,7 +142,7 @@ async fn a_list_holds_thousands_of_keys_in_several_properties() {
     lists.table.insert(&list, None).await.unwrap();
     lists.insert(&employee("Sales", 9999, "Smith"), Settle::Wait).await.unwrap();
     assert_eq!(lists.keys("Sales", "Smith").await.unwrap().len(), 4001);
-    assert!(lists.verify(Mend::Tell, None).await.unwrap().is_clean());
+    assert!(lists.verify(VerifyMode::Report, None).await.unwrap().is_clean());
 }
 
 /// An employee whose key is so long that a list of a thousand outgrows an entity.
@@ -191,11 +191,11 @@ async fn a_list_that_outgrows_an_entity_is_split_with_the_write() {
     let keys = lists.keys("Sales", "Smith").await.unwrap();
     assert_eq!((keys.len(), bench.faults.count()), (FULL as usize + 3, 3));
     assert!(keys.is_sorted());
-    let report = lists.verify(Mend::Tell, None).await.unwrap();
+    let report = lists.verify(VerifyMode::Report, None).await.unwrap();
     assert!(report.is_clean() && report.entities == u64::from(FULL) + 3, "{report:?}");
     let gone = lists.table.get::<LongKey>(long_key(999).key().unwrap(), None).await.unwrap().unwrap();
     lists.delete(&gone, Settle::Wait).await.unwrap();
-    assert!(lists.verify(Mend::Tell, None).await.unwrap().is_clean());
+    assert!(lists.verify(VerifyMode::Report, None).await.unwrap().is_clean());
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -255,7 +255,7 @@ async fn lists_in_another_table_are_settled_after_a_kill_at_any_requests() {
         assert!(ended.last().is_some_and(|ended| *ended), "the last kill is behind the last request");
     }
     let lists = list_index(&bench.plain, Some("none"));
-    let report = lists.verify(Mend::Tell, None).await.unwrap();
+    let report = lists.verify(VerifyMode::Report, None).await.unwrap();
     assert!(report.is_clean() && report.entities > 0, "{report:?}");
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use tavola_client::eventual::{Intents, Settle, Worker, WorkerSettings};
-use tavola_client::index::{IndexedTable, Mend};
+use tavola_client::index::{IndexedTable, VerifyMode};
 use tavola_client::testing::FaultTransport;
 use tavola_client::{Account, Entity, Error, HyperTransport, Progress, ProgressCallback, QueueClient};
 
@@ -95,7 +95,7 @@ async fn progress_tells_of_every_request() {
         Arc::new(move |progress| *told.lock().unwrap() = progress)
     };
     bench.faults.go_on();
-    table.verify(Mend::Tell, Some(progress.clone())).await.unwrap();
+    table.verify(VerifyMode::Report, Some(progress.clone())).await.unwrap();
     // Three entities and their copies.
     let expected = Progress { entities: 6, requests: bench.faults.count() };
     assert_eq!(*told.lock().unwrap(), expected);
@@ -136,14 +136,14 @@ async fn an_index_in_the_partition_is_one_transaction() {
 
     // A copy that somebody removed by hand does not stand in the way.
     bench.plain.table("Locals").delete_if_there(("Sales", "name_Jones_000001"), None).await.unwrap();
-    assert_eq!(table.verify(Mend::Tell, None).await.unwrap().missing, 1);
+    assert_eq!(table.verify(VerifyMode::Report, None).await.unwrap().missing, 1);
     don.name = "Hall".into();
     table.save(&mut don, Settle::Wait).await.unwrap();
-    assert!(table.verify(Mend::Tell, None).await.unwrap().is_clean());
+    assert!(table.verify(VerifyMode::Report, None).await.unwrap().is_clean());
     bench.plain.table("Locals").delete_if_there(("Sales", "name_Hall_000001"), None).await.unwrap();
-    assert_eq!(table.verify(Mend::Repair, None).await.unwrap().missing, 1);
-    let mended = table.verify(Mend::Tell, None).await.unwrap();
-    assert!(mended.is_clean() && mended.entities == 1, "{mended:?}");
+    assert_eq!(table.verify(VerifyMode::Repair, None).await.unwrap().missing, 1);
+    let repaired = table.verify(VerifyMode::Report, None).await.unwrap();
+    assert!(repaired.is_clean() && repaired.entities == 1, "{repaired:?}");
 
     let don = table.find_verified(Local::by_email("Sales", "new@c.com")).await.unwrap().unwrap();
     table.delete(&don, Settle::Wait).await.unwrap();
@@ -175,7 +175,7 @@ async fn indexes_elsewhere_follow_and_unique_values_are_taken_once() {
     let taken = table.insert(&thief, Settle::Wait).await;
     assert!(matches!(taken, Err(Error::Taken { index: Some("by_badge") })), "{taken:?}");
     assert!(table.get(("Legal", "empid_000212")).await.unwrap().is_none());
-    assert!(table.verify(Mend::Tell, None).await.unwrap().is_clean());
+    assert!(table.verify(VerifyMode::Report, None).await.unwrap().is_clean());
 
     let mut late = table.get(("Sales", "empid_000212")).await.unwrap().unwrap();
     stored.last_name = "Jones".into();
@@ -186,7 +186,10 @@ async fn indexes_elsewhere_follow_and_unique_values_are_taken_once() {
     assert_eq!(table.find_verified(Employee::by_badge("4711")).await.unwrap().unwrap().last_name, "Jones");
     late.badge = Some("4712".into());
     assert!(matches!(table.save(&mut late, Settle::Wait).await, Err(Error::Changed)));
-    assert!(table.verify(Mend::Tell, None).await.unwrap().is_clean(), "its reservation was given back");
+    assert!(
+        table.verify(VerifyMode::Report, None).await.unwrap().is_clean(),
+        "its reservation was given back"
+    );
 
     // A stale copy is not believed, and goes.
     let copy = tavola_client::DynamicEntity::new(("name_Hall", "Sales_000212"));
@@ -201,13 +204,13 @@ async fn indexes_elsewhere_follow_and_unique_values_are_taken_once() {
     copy.key = ("name_Hall", "Sales_000212").into();
     bench.plain.table("Employees").upsert(&copy.value, None).await.unwrap();
     assert!(table.find(by_name()).await.unwrap().is_some());
-    assert_eq!(table.verify(Mend::Tell, None).await.unwrap().orphans, 1);
+    assert_eq!(table.verify(VerifyMode::Report, None).await.unwrap().orphans, 1);
     assert!(table.find_verified(by_name()).await.unwrap().is_none());
-    assert!(table.verify(Mend::Tell, None).await.unwrap().is_clean());
+    assert!(table.verify(VerifyMode::Report, None).await.unwrap().is_clean());
 
     table.delete(&stored, Settle::Behind).await.unwrap();
     settle(&bench.plain, "intents").await;
-    let report = table.verify(Mend::Tell, None).await.unwrap();
+    let report = table.verify(VerifyMode::Report, None).await.unwrap();
     assert_eq!((report.entities, report.is_clean()), (0, true));
     assert!(table.find(Employee::by_badge("4711")).await.unwrap().is_none());
 }
@@ -221,17 +224,17 @@ async fn an_index_of_old_data_is_built() {
     for n in 0..25 {
         bench.plain.table("Employees").insert(&don(&format!("D{n}")), None).await.unwrap();
     }
-    assert_eq!(table.verify(Mend::Tell, None).await.unwrap().missing, 75);
+    assert_eq!(table.verify(VerifyMode::Report, None).await.unwrap().missing, 75);
     for index in ["by_email", "by_badge", "by_last_name"] {
         assert_eq!(table.rebuild(index, None).await.unwrap(), 25, "{index}");
         assert_eq!(table.rebuild(index, None).await.unwrap(), 0, "{index}");
     }
-    let report = table.verify(Mend::Tell, None).await.unwrap();
+    let report = table.verify(VerifyMode::Report, None).await.unwrap();
     assert_eq!((report.entities, report.is_clean()), (25, true), "{report:?}");
     let mut one = table.find(Employee::by_badge("badge-D7")).await.unwrap().unwrap();
     one.badge = None;
     table.save(&mut one, Settle::Wait).await.unwrap();
-    assert!(table.verify(Mend::Tell, None).await.unwrap().is_clean());
+    assert!(table.verify(VerifyMode::Report, None).await.unwrap().is_clean());
 }
 
 /// What a write left whose intent is lost is told, and removed on request once nobody can be at it any more.
@@ -252,21 +255,21 @@ async fn orphaned_reservations_and_pending_entities_go_on_request() {
         let taken =
             plain.insert(&Employee { department: "Legal".into(), ..don("Sales") }, Settle::Wait).await;
         assert!(matches!(taken, Err(Error::Taken { index: Some("by_badge") })), "{taken:?}");
-        let young = plain.verify(Mend::Repair, None).await.unwrap();
+        let young = plain.verify(VerifyMode::Repair, None).await.unwrap();
         assert_eq!(
             (young.pending, young.orphans),
             (u64::from(owner_is_left), 1),
             "a write may be on its way"
         );
         tokio::time::sleep(LEASE + Duration::from_millis(200)).await;
-        let old = plain.verify(Mend::Repair, None).await.unwrap();
+        let old = plain.verify(VerifyMode::Repair, None).await.unwrap();
         assert_eq!(old.pending, young.pending);
-        let left = plain.verify(Mend::Tell, None).await.unwrap();
+        let left = plain.verify(VerifyMode::Report, None).await.unwrap();
         assert!(left.is_clean() && left.entities == 0, "{left:?}");
         assert_eq!(bench.plain.queue("intents").message_count().await.unwrap(), 0);
     }
     plain.insert(&don("Sales"), Settle::Wait).await.unwrap();
-    assert!(plain.verify(Mend::Repair, None).await.unwrap().is_clean(), "what is held stays");
+    assert!(plain.verify(VerifyMode::Repair, None).await.unwrap().is_clean(), "what is held stays");
     assert!(plain.find(Employee::by_badge("badge-Sales")).await.unwrap().is_some());
 }
 
@@ -360,7 +363,7 @@ async fn kill_everywhere(seconds: &[u64]) {
         assert!(killed.is_some_and(|killed| killed < 14), "the last kill is behind the last request");
         requests.push(killed);
     }
-    let report = employees(&bench.plain, "none").verify(Mend::Tell, None).await.unwrap();
+    let report = employees(&bench.plain, "none").verify(VerifyMode::Report, None).await.unwrap();
     assert!(report.is_clean(), "nothing missing, nothing left over: {report:?} {requests:?}");
     assert!(report.entities > 0);
 }

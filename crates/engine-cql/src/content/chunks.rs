@@ -21,8 +21,8 @@ pub(super) struct Chunk {
     pub(super) sums: Vec<u8>,
 }
 
-/// Where a chunk is: its partition, and its key in that.
-pub(super) fn place_of(number: u64) -> (i32, i16) {
+/// The position of a chunk: its partition, and its key in that.
+pub(super) fn chunk_position(number: u64) -> (i32, i16) {
     let segment = i32::try_from(number / SEGMENT_CHUNKS).expect("contents are smaller than that");
     (segment, i16::try_from(number % SEGMENT_CHUNKS).expect("a small number"))
 }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn chunks_are_spread_over_partitions_of_sixteen() {
-        assert_eq!([0, 15, 16, 33].map(place_of), [(0, 0), (0, 15), (1, 0), (2, 1)]);
+        assert_eq!([0, 15, 16, 33].map(chunk_position), [(0, 0), (0, 15), (1, 0), (2, 1)]);
         let segment = 16 * CHUNK_BYTES;
         assert_eq!([0, 1, segment, segment + 1].map(segments), [0, 1, 1, 2]);
     }

@@ -8,7 +8,7 @@ use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use tavola_engine::{Content, ContentId, FoundContent, Owner, SpaceId};
 
-use super::chunks::{Chunk, place_of};
+use super::chunks::{Chunk, chunk_position};
 use crate::store::{Trouble, impossible, trouble};
 
 /// Shards of the list of a day's contents. Part of the stored form.
@@ -211,7 +211,7 @@ impl Statements {
         key: &ContentKey,
         chunk: &Chunk,
     ) -> Result<(), Trouble> {
-        let (segment, n) = place_of(chunk.number);
+        let (segment, n) = chunk_position(chunk.number);
         let values = (&key.space.0, &key.id.0, segment, n, &chunk.body, &chunk.sums);
         execute(session, &self.write_chunk, values).await.map(|_| ())
     }
@@ -222,7 +222,7 @@ impl Statements {
         key: &ContentKey,
         number: u64,
     ) -> Result<Option<Chunk>, Trouble> {
-        let (segment, n) = place_of(number);
+        let (segment, n) = chunk_position(number);
         let found = execute(session, &self.read_chunk, (&key.space.0, &key.id.0, segment, n)).await?;
         let found = found.into_rows_result().map_err(impossible)?;
         let row = found.maybe_first_row::<(Option<Bytes>, Option<Vec<u8>>)>().map_err(impossible)?;

@@ -9,7 +9,7 @@ use super::Blobs;
 use super::get::Content;
 use super::put::Overwrites;
 use crate::failure::Failure;
-use crate::service::AnswerRoom;
+use crate::service::AnswerBudget;
 
 /// What a command gave: the outcome, and the bytes that come with it.
 type Done = (BlobOutcome, Option<Content>);
@@ -21,7 +21,7 @@ pub(crate) struct Sent<'a> {
     /// Whether it may replace a blob that is there.
     pub overwrites: Overwrites,
     /// Memory for a page.
-    pub room: Option<Arc<dyn AnswerRoom>>,
+    pub room: Option<Arc<dyn AnswerBudget>>,
 }
 
 impl Blobs {

@@ -19,7 +19,7 @@ use super::Blobs;
 use super::record::Record;
 use super::rows::{EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, Stage, damaged, name_bytes, split_row};
 use crate::failure::Failure;
-use crate::service::AnswerRoom;
+use crate::service::AnswerBudget;
 
 /// Rows of a blob that are passed over before the scan begins anew behind it.
 const PASSED_ROWS_MAX: u32 = 8;
@@ -39,7 +39,7 @@ impl Blobs {
         &self,
         account: &AccountName,
         asked: ListBlobs,
-        room: Option<Arc<dyn AnswerRoom>>,
+        room: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<BlobPage, Failure> {
         let container = self.container(account, &asked.container).await?;
         let mut lister = Lister::new(asked, container.space, self.clock.now(), room);
@@ -91,13 +91,13 @@ struct Lister {
     next: Option<BlobCursor>,
     failure: Option<Failure>,
     /// Memory for the page, how much of it is taken, and how much is used.
-    room: Option<Arc<dyn AnswerRoom>>,
+    room: Option<Arc<dyn AnswerBudget>>,
     bytes_taken: usize,
     bytes: usize,
 }
 
 impl Lister {
-    fn new(asked: ListBlobs, space: SpaceId, now: DateTime, room: Option<Arc<dyn AnswerRoom>>) -> Self {
+    fn new(asked: ListBlobs, space: SpaceId, now: DateTime, room: Option<Arc<dyn AnswerBudget>>) -> Self {
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
         Self {
             asked,

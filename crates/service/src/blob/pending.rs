@@ -28,7 +28,7 @@ use super::pieces::Data;
 use super::put::settle;
 use super::record::{Body, Record};
 use super::rows::{RECORD_ROW, damaged};
-use super::walker::place_of;
+use super::walker::location_of;
 use crate::codec::{Reader, put_bytes, put_text, put_time};
 use crate::failure::Failure;
 
@@ -91,7 +91,7 @@ impl Blobs {
             for pending in self.noted_copies(space).await? {
                 let is_running = self.running_copies.lock().contains_key(&pending.id);
                 if !is_running {
-                    self.start_copy(place_of(space, pending.target.clone())?, pending);
+                    self.start_copy(location_of(space, pending.target.clone())?, pending);
                 }
             }
         }

@@ -188,7 +188,7 @@ impl Blobs {
             self.engine.scan(space, &range, &mut visit).await?;
             tidied += old.len() as u64;
             for partition in old {
-                self.tidy_old(&place_of(space, partition)?).await?;
+                self.tidy_old(&location_of(space, partition)?).await?;
             }
             pace.rest(began).await;
             match next {
@@ -206,7 +206,7 @@ impl Blobs {
         }
         let mut dropped = 0;
         for ((space, partition), contents) in by_owner {
-            let location = place_of(space, partition)?;
+            let location = location_of(space, partition)?;
             let alive = match self.tidy_old(&location).await {
                 Ok(()) => self.named(&location).await.map(|named| named.alive),
                 Err(failure) => Err(failure),
@@ -272,7 +272,7 @@ fn ticks(time: Duration) -> u64 {
 }
 
 /// A partition of which only the rows are of interest.
-pub(crate) fn place_of(space: SpaceId, partition: Vec<u8>) -> Result<BlobLocation, Failure> {
+pub(crate) fn location_of(space: SpaceId, partition: Vec<u8>) -> Result<BlobLocation, Failure> {
     let name = KeyBytes::to_text(&partition).and_then(|text| BlobName::parse(&text).ok());
     Ok(BlobLocation {
         account: tavola_model::AccountName::parse("walker").expect("a valid name"),

@@ -16,7 +16,7 @@ use super::transaction::transact_entities;
 use crate::catalog::{Resource, ResourceKind};
 use crate::failure::Failure;
 use crate::long_reads::Progress;
-use crate::service::AnswerRoom;
+use crate::service::AnswerBudget;
 
 impl Tables {
     pub async fn execute(
@@ -24,7 +24,7 @@ impl Tables {
         account: &AccountName,
         command: TableCommand,
         limit: Option<&KeyLimit>,
-        room: Option<Arc<dyn AnswerRoom>>,
+        room: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<TableOutcome, Failure> {
         // What is large and rare is boxed, so that reads and writes of entities do not carry it.
         match command {
@@ -67,7 +67,7 @@ impl Tables {
         account: &AccountName,
         query: QueryEntities,
         limit: Option<&KeyLimit>,
-        room: Option<Arc<dyn AnswerRoom>>,
+        room: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<TableOutcome, Failure> {
         let table = self.find(account, &query.table).await?;
         let progress = Progress::default();

@@ -19,7 +19,7 @@ use super::matches::Matcher;
 use super::plan::plan;
 use crate::failure::Failure;
 use crate::long_reads::Progress;
-use crate::service::AnswerRoom;
+use crate::service::AnswerBudget;
 
 /// Rows between two readings of the clock.
 const ROWS_PER_TIME_CHECK: usize = 256;
@@ -42,7 +42,7 @@ pub(crate) struct Reading {
     /// The keys that the caller may see.
     pub limit: Option<KeyLimit>,
     /// Memory for the page.
-    pub room: Option<Arc<dyn AnswerRoom>>,
+    pub room: Option<Arc<dyn AnswerBudget>>,
     /// Counts the rows that are visited.
     pub progress: Progress,
     /// A page ends where a partition does, as it may on the real service.

@@ -10,7 +10,7 @@ use tavola_model::{
     AccountCommand, AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, DeleteRetention,
     DeleteSnapshots, ErrorCode, ListBlobs, ListInclude, Outcome, ServicePropertiesPatch, StorageService,
 };
-use tavola_service::{AnswerRoom, WalkPace};
+use tavola_service::{AnswerBudget, WalkPace};
 
 use crate::bench::{
     Bench, bytes, container, create_container, delete_container, execute, get, path, put_block,
@@ -152,7 +152,7 @@ fn a_list_ends_with_a_marker_where_there_is_no_more_memory() {
 /// A page that has so many bytes of memory beside what needs none.
 fn page_within(bench: &Bench, asked: ListBlobs, bytes: usize) -> Result<tavola_model::BlobPage, ErrorCode> {
     struct Room(AtomicUsize);
-    impl AnswerRoom for Room {
+    impl AnswerBudget for Room {
         fn take(&self, bytes: usize) -> bool {
             self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(bytes)).is_ok()
         }
@@ -160,7 +160,7 @@ fn page_within(bench: &Bench, asked: ListBlobs, bytes: usize) -> Result<tavola_m
     let account = AccountName::parse("devstoreaccount1").unwrap();
     let command = Command::Blob(Box::new(BlobCommand::ListBlobs(asked)));
     let permitted = Permitted::unchecked_for_test(account, command, None);
-    let room: Arc<dyn AnswerRoom> = Arc::new(Room(AtomicUsize::new(bytes)));
+    let room: Arc<dyn AnswerBudget> = Arc::new(Room(AtomicUsize::new(bytes)));
     let done = bench.runtime.block_on(bench.service.execute_within(permitted, Some(room)));
     match done.map_err(|error| error.code)? {
         Outcome::Blob(outcome) => match *outcome {

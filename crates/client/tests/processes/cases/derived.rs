@@ -3,7 +3,7 @@
 use futures_util::stream;
 use tavola_client::entity::Writable;
 use tavola_client::eventual::{Settle, Worker};
-use tavola_client::index::Mend;
+use tavola_client::index::VerifyMode;
 use tavola_client::patterns::denormal::{Denormalized, Embeds};
 use tavola_client::patterns::list_index::{ListIndex, Lists};
 use tavola_client::{DynamicEntity, Entity, EntityKey, Error, KeyError, Result};
@@ -126,7 +126,7 @@ impl Case for List {
         let found = fixture.table().get::<Employee>(KEY, None).await.unwrap();
         let name = found.as_ref().map(|found| found.last_name.as_str());
         assert!(is_right(self.work, told, name), "{} {name:?}", fixture.name);
-        let report = self.index(fixture).verify(Mend::Tell, None).await.unwrap();
+        let report = self.index(fixture).verify(VerifyMode::Report, None).await.unwrap();
         assert!(report.is_clean(), "{} {report:?}", fixture.name);
         let lists = if name == Some("Jones") { 2 } else { 1 };
         let (held, expected) = match self.location {
@@ -192,7 +192,7 @@ impl Case for GrownList {
     }
 
     async fn verify(&self, fixture: &Fixture, told: bool) {
-        let report = self.index(fixture).verify(Mend::Tell, None).await.unwrap();
+        let report = self.index(fixture).verify(VerifyMode::Report, None).await.unwrap();
         let entities = u64::from(FULL) + 1;
         let is_right = report.entities == entities || !told && report.entities.abs_diff(entities) == 1;
         assert!(report.is_clean() && is_right, "{} {report:?}", fixture.name);

@@ -1,7 +1,7 @@
 //! Indexes in the partition, in other partitions, and unique over partitions.
 
 use tavola_client::eventual::{Settle, Worker};
-use tavola_client::index::{IndexedTable, Mend};
+use tavola_client::index::{IndexedTable, VerifyMode};
 use tavola_client::{Entity, Error, Result};
 
 use super::{Case, Fixture, settings};
@@ -40,7 +40,7 @@ fn worker(fixture: &Fixture) -> Worker {
 }
 
 async fn is_clean(fixture: &Fixture) -> u64 {
-    let report = employees(fixture).verify(Mend::Tell, None).await.unwrap();
+    let report = employees(fixture).verify(VerifyMode::Report, None).await.unwrap();
     assert!(report.is_clean(), "{} {report:?}", fixture.name);
     report.entities
 }
