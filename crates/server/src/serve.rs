@@ -12,7 +12,7 @@ use tavola_frontend::{
     AzureLimits, Frontend, FrontendSettings, Listener, LiveAccounts, Pipeline, PipelineSettings, Tls,
 };
 use tavola_model::{Clock, StorageService};
-use tavola_service::{Service, ServiceSettings, WalkPace, Walked};
+use tavola_service::{ScrubPace, ScrubReport, Service, ServiceSettings};
 use tavola_system::{SystemClock, SystemRandom};
 use tavola_telemetry::{RecordSink, Recorder};
 use tokio::net::TcpListener;
@@ -41,9 +41,9 @@ use crate::store::Store;
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
 /// How often all contents are read, and those are looked for that no blob names.
-const WALK_EVERY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const SCRUB_EVERY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// When that is done first, so that it is done on servers that are restarted every day, too.
-const WALK_FIRST: Duration = Duration::from_secs(60 * 60);
+const SCRUB_FIRST: Duration = Duration::from_secs(60 * 60);
 
 /// Runs the server until it is told to stop.
 pub fn run(values: Values) -> anyhow::Result<()> {
@@ -124,7 +124,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let mut serving = JoinSet::new();
     let mut console = None;
     serving.spawn(sweep_queues(service.clone(), stopped.clone()));
-    serving.spawn(walk_contents(service.clone(), stopped.clone()));
+    serving.spawn(scrub_contents(service.clone(), stopped.clone()));
     serving.spawn(observers.advising.clone().keep(stopped.clone()));
     if let console::Listening::On(socket) = &console_socket {
         let view =
@@ -300,23 +300,23 @@ async fn sweep_queues(service: Service, mut stopped: watch::Receiver<bool>) {
 }
 
 /// Reads all contents of blobs and drops what nothing names, now and then, until told to stop.
-async fn walk_contents(service: Service, mut stopped: watch::Receiver<bool>) {
+async fn scrub_contents(service: Service, mut stopped: watch::Receiver<bool>) {
     if let Err(error) = service.resume_blobs().await {
         tracing::warn!(%error, "cannot resume copies and deletions of blobs; the next start will");
     }
-    let mut wait = WALK_FIRST;
+    let mut wait = SCRUB_FIRST;
     loop {
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             _ = stopped.wait_for(|stop| *stop) => return,
         }
-        wait = WALK_EVERY;
-        let walked = tokio::select! {
-            walked = service.walk_contents(WalkPace::Gentle) => walked,
+        wait = SCRUB_EVERY;
+        let scrubbed = tokio::select! {
+            scrubbed = service.scrub_contents(ScrubPace::Gentle) => scrubbed,
             _ = stopped.wait_for(|stop| *stop) => return,
         };
-        match walked {
-            Ok(Walked { contents, bytes, damaged, dropped, tidied }) => {
+        match scrubbed {
+            Ok(ScrubReport { contents, bytes, damaged, dropped, tidied }) => {
                 tracing::info!(contents, bytes, damaged, dropped, tidied, "scrubbed the contents of blobs");
             }
             Err(error) => tracing::warn!(%error, "cannot scrub the contents of blobs, will retry"),

@@ -27,7 +27,7 @@ mod queue;
 mod service;
 mod table;
 
-pub use blob::{BlobContents, WalkPace, Walked};
+pub use blob::{BlobContents, ScrubPace, ScrubReport};
 pub use queue::InspectedMessage;
 pub use service::{AnswerBudget, Executed, Service, ServiceSettings};
 pub use table::{Plan, plan};

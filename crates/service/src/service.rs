@@ -11,7 +11,7 @@ use tavola_model::{
 };
 
 pub(crate) use crate::blob::Sent;
-use crate::blob::{Blobs, Overwrites, RunningCopies, WalkPace, Walked};
+use crate::blob::{Blobs, Overwrites, RunningCopies, ScrubPace, ScrubReport};
 use crate::catalog::{Catalog, ResourceKind};
 use crate::long_reads::LongReads;
 use crate::properties::PropertiesStore;
@@ -202,10 +202,10 @@ impl Service {
     }
 
     /// Reads all contents of blobs once, and removes what a crash or time has left behind. Call it now and then.
-    pub async fn walk_contents(&self, pace: WalkPace) -> Result<Walked, ServiceError> {
+    pub async fn scrub_contents(&self, pace: ScrubPace) -> Result<ScrubReport, ServiceError> {
         match &self.blobs {
-            None => Ok(Walked::default()),
-            Some(blobs) => blobs.walk(pace).await.map_err(|failure| failure.answer(StorageService::Blob)),
+            None => Ok(ScrubReport::default()),
+            Some(blobs) => blobs.scrub(pace).await.map_err(|failure| failure.answer(StorageService::Blob)),
         }
     }
 

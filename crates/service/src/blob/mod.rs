@@ -28,10 +28,10 @@ mod put;
 mod receive;
 mod record;
 mod rows;
+mod scrubber;
 mod snapshot;
 mod sums;
 mod tidy;
-mod walker;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) use execute::Sent;
 pub use named::BlobContents;
 pub(crate) use pending::RunningCopies;
 pub(crate) use put::Overwrites;
-pub use walker::{WalkPace, Walked};
+pub use scrubber::{ScrubPace, ScrubReport};
 
 /// The containers and blobs of all accounts.
 pub(crate) struct Blobs {

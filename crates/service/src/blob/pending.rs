@@ -28,7 +28,7 @@ use super::pieces::Data;
 use super::put::settle;
 use super::record::{Body, Record};
 use super::rows::{RECORD_ROW, damaged};
-use super::walker::location_of;
+use super::scrubber::location_of;
 use crate::codec::{Reader, put_bytes, put_text, put_time};
 use crate::failure::Failure;
 

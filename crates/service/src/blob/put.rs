@@ -87,7 +87,7 @@ impl Blobs {
         let replacement =
             Replacement { kind, body, new, copy: None, conditions, answer: Unmet::of_write, overwrites };
         // A client that goes away leaves nothing undone of a new blob that is one row, but for blocks that somebody has
-        // left uncommitted under its name: those are found by the walker.
+        // left uncommitted under its name: those are found by the scrubber.
         let is_one_row = before.is_none() && replacement.new.tags.is_empty() && replacement.is_inline();
         let replaced = if is_one_row {
             Box::pin(self.replace_now(location, replacement, Vec::new(), unnamed)).await?

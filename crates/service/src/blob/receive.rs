@@ -36,7 +36,7 @@ impl Drop for Unnamed {
     fn drop(&mut self) {
         let Some(Data::Content(content)) = self.data.take() else { return };
         let (contents, space) = (self.contents.clone(), self.space);
-        // Without a runtime the process is ending; the walker finds the content.
+        // Without a runtime the process is ending; the scrubber finds the content.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             if let Err(error) = contents.drop_contents(space, &[content.id]).await {

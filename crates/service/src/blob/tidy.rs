@@ -2,7 +2,7 @@
 //!
 //! What a record, an earlier state or the stage names is alive; a generation that none of them names is dead for ever,
 //! because only what is alive is ever named again. So the rows of dead generations can be removed at any time, and a
-//! content that only they named can be dropped after them. A crash before that leaves it to the walker.
+//! content that only they named can be dropped after them. A crash before that leaves it to the scrubber.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -281,7 +281,7 @@ impl Catalog {
         dropped.is_ok()
     }
 
-    /// Drops the contents of a space that no row names, behind the answer. What stays is found by the walker: the space
+    /// Drops the contents of a space that no row names, behind the answer. What stays is found by the scrubber: the space
     /// that owns it is gone.
     pub(super) fn drop_contents(&self, space: SpaceId) {
         let Some(contents) = self.contents.get().cloned() else { return };

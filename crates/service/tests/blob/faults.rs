@@ -1,5 +1,5 @@
 //! On stores that refuse, lose requests, lose answers and break off: a blob is the old one or the new one, an error that
-//! says that nothing happened is true, and one walk later nothing is left that no row names.
+//! says that nothing happened is true, and one scrub later nothing is left that no row names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tavola_engine::{
     MemoryEngine,
 };
 use tavola_model::{AppendConditions, BlobCommand, BlobTags, DeleteSnapshots, ErrorCode, NewKind};
-use tavola_service::{Service, ServiceSettings, WalkPace};
+use tavola_service::{ScrubPace, Service, ServiceSettings};
 use tavola_system::SystemRandom;
 
 use crate::bench::{
@@ -21,7 +21,7 @@ const SEEDS: u64 = 30;
 const STEPS: u64 = 80;
 
 #[test]
-fn a_blob_is_the_old_one_or_the_new_one_and_nothing_unnamed_is_left_after_a_walk() {
+fn a_blob_is_the_old_one_or_the_new_one_and_nothing_unnamed_is_left_after_a_scrub() {
     for seed in 0..SEEDS {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(run(seed));
@@ -94,12 +94,12 @@ async fn run(seed: u64) {
     }
     settle().await;
     clock.pass_seconds(8 * 24 * 60 * 60);
-    clean.walk_contents(WalkPace::Full).await.unwrap();
+    clean.scrub_contents(ScrubPace::Full).await.unwrap();
     settle().await;
     for (name, expected) in &known {
         if let Some(expected) = expected {
             let (_, found) = execute(&clean, get(path(name).into(), None), Bytes::new()).await.unwrap();
-            assert_eq!(found, *expected, "seed {seed}: a walk keeps what is named");
+            assert_eq!(found, *expected, "seed {seed}: a scrub keeps what is named");
         }
     }
     for name in known.keys() {

@@ -8,6 +8,6 @@ mod faults;
 mod listing;
 mod pages;
 mod restored;
+mod scrubber;
 mod states;
 mod troubled;
-mod walker;

@@ -7,7 +7,7 @@ use tavola_model::{
     BlobCommand, BlobOutcome, ContainerConditions, DeleteContainer, ErrorCode, ListContainers,
     RestoreContainer,
 };
-use tavola_service::{ServiceSettings, WalkPace};
+use tavola_service::{ScrubPace, ServiceSettings};
 
 use crate::bench::{Bench, bytes, container, create_container};
 
@@ -97,13 +97,13 @@ fn what_is_not_restored_in_time_is_dropped_with_its_contents() {
     bench.put("large", &bytes(3, 100_000));
     delete(&bench);
     let version = versions(&bench).remove(0);
-    let walk = || bench.runtime.block_on(bench.service.walk_contents(WalkPace::Full)).unwrap();
-    walk();
+    let scrub = || bench.runtime.block_on(bench.service.scrub_contents(ScrubPace::Full)).unwrap();
+    scrub();
     assert_eq!(bench.content_bytes(), 100_000);
     bench.clock.pass_seconds(7 * DAY_SECONDS + 1);
     assert_eq!(restore(&bench, &version), Err(ErrorCode::ContainerNotFound));
     assert!(versions(&bench).is_empty());
-    walk();
+    scrub();
     assert_eq!(bench.content_bytes(), 0);
 }
 

@@ -1,10 +1,10 @@
-//! The walker: what a crash, a lost answer, a client that went away or time has left behind.
+//! The scrubber: what a crash, a lost answer, a client that went away or time has left behind.
 //!
-//! A walk does three things, one after the other:
+//! A scrub does three things, one after the other:
 //!
 //! 1. It drops the contents of spaces that are gone. A space is made before its first content and never comes back.
 //! 2. It reads the rows of every container for blobs that have something old: uncommitted blocks, deleted states that can no
-//!    longer be had back. It tidies those.
+//!    longer be restored. It tidies those.
 //! 3. It visits every content, reads all of it, so that damage is found while there are copies elsewhere, and asks the
 //!    partition that owns it whether a row names it. It drops those that none does, but only when they are a day old:
 //!    uploads are held to twelve hours, so by then a row names a content or none ever will.
@@ -26,7 +26,7 @@ use super::list::NAMES_FROM;
 use super::rows::{EARLIER, Earlier, STAGE_ROW, Stage, damaged};
 use crate::failure::Failure;
 
-/// How old a content is before it is looked at.
+/// How old a content is before it is checked.
 const AGE_MIN: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long uncommitted blocks are kept after the last one was put
 /// (<https://learn.microsoft.com/rest/api/storageservices/put-block>).
@@ -35,19 +35,19 @@ const STAGE_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const CONTENTS_A_STEP: usize = 1000;
 /// Blobs that are tidied before the scan of their container goes on.
 const BLOBS_A_STEP: usize = 256;
-/// Rows that a walk looks at before it rests.
+/// Rows that a scrub reads before it pauses.
 const ROWS_A_STEP: usize = 4096;
 
-/// How much of the machine a walk takes.
+/// How much of the machine a scrub takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WalkPace {
-    /// It rests nine times as long as it works: a tenth of a core at most.
+pub enum ScrubPace {
+    /// It pauses nine times as long as it works: a tenth of a core at most.
     Gentle,
-    /// It does not rest.
+    /// It does not pause.
     Full,
 }
 
-impl WalkPace {
+impl ScrubPace {
     /// Rests after some work that began then.
     async fn rest(self, began: Instant) {
         match self {
@@ -57,12 +57,12 @@ impl WalkPace {
     }
 }
 
-/// What a walk has found.
+/// What a scrub has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct ScrubReport {
     /// Contents that were visited.
     pub contents: u64,
-    /// Their bytes, all of which were read and held against their checksums.
+    /// Their bytes, all of which were read and verified.
     pub bytes: u64,
     /// Contents that cannot be read as they were written.
     pub damaged: u64,
@@ -74,10 +74,11 @@ pub struct Walked {
 
 impl Blobs {
     /// Visits everything once.
-    pub async fn walk(&self, pace: WalkPace) -> Result<Walked, Failure> {
+    pub async fn scrub(&self, pace: ScrubPace) -> Result<ScrubReport, Failure> {
         self.catalog.drop_expired().await?;
         self.drop_of_missing_spaces().await?;
-        let mut walked = Walked { tidied: self.tidy_containers(pace).await?, ..Walked::default() };
+        let mut scrubbed =
+            ScrubReport { tidied: self.tidy_containers(pace).await?, ..ScrubReport::default() };
         let before = self.clock.now().ticks().saturating_sub(ticks(AGE_MIN));
         let mut from: Option<ContentCursor> = None;
         loop {
@@ -88,13 +89,13 @@ impl Blobs {
             };
             let next = self.contents.visit(from, &mut visit).await?;
             for content in &found {
-                self.read_through(content, pace, &mut walked).await;
+                self.read_through(content, pace, &mut scrubbed).await;
             }
             found.retain(|content| content.content.id.born().ticks() < before);
-            walked.dropped += self.drop_unnamed(found).await?;
+            scrubbed.dropped += self.drop_unnamed(found).await?;
             match next {
                 Some(next) => from = Some(next),
-                None => return Ok(walked),
+                None => return Ok(scrubbed),
             }
         }
     }
@@ -124,16 +125,16 @@ impl Blobs {
     }
 
     /// Reads a content to its end, piece by piece.
-    async fn read_through(&self, found: &FoundContent, pace: WalkPace, walked: &mut Walked) {
+    async fn read_through(&self, found: &FoundContent, pace: ScrubPace, scrubbed: &mut ScrubReport) {
         let FoundContent { content, owner } = found;
-        walked.contents += 1;
+        scrubbed.contents += 1;
         let mut began = Instant::now();
         let broken = match self.contents.read(owner.space, content, 0..content.length).await {
             Ok(mut source) => loop {
                 pace.rest(began).await;
                 began = Instant::now();
                 match source.next().await {
-                    Ok(Some(piece)) => walked.bytes += piece.len() as u64,
+                    Ok(Some(piece)) => scrubbed.bytes += piece.len() as u64,
                     Ok(None) => break None,
                     Err(error) => break Some(error.to_string()),
                 }
@@ -143,14 +144,14 @@ impl Blobs {
             Err(error) => Some(error.to_string()),
         };
         if let Some(error) = broken {
-            walked.damaged += 1;
+            scrubbed.damaged += 1;
             let (space, content) = (owner.space, content.id);
             tracing::error!(%space, %content, error, "a content of a blob cannot be read; `tavola verify` reports details");
         }
     }
 
     /// Tidies the blobs of all containers that have something old; gives how many.
-    async fn tidy_containers(&self, pace: WalkPace) -> Result<u64, Failure> {
+    async fn tidy_containers(&self, pace: ScrubPace) -> Result<u64, Failure> {
         let mut tidied = 0;
         for space in self.catalog.container_spaces().await? {
             match self.tidy_container(space, pace).await {
@@ -165,7 +166,7 @@ impl Blobs {
         Ok(tidied)
     }
 
-    async fn tidy_container(&self, space: SpaceId, pace: WalkPace) -> Result<u64, Failure> {
+    async fn tidy_container(&self, space: SpaceId, pace: ScrubPace) -> Result<u64, Failure> {
         let now = self.clock.now();
         let (mut from, mut tidied) = (Position::partition_start(&[NAMES_FROM]), 0);
         loop {
@@ -275,7 +276,7 @@ fn ticks(time: Duration) -> u64 {
 pub(crate) fn location_of(space: SpaceId, partition: Vec<u8>) -> Result<BlobLocation, Failure> {
     let name = KeyBytes::to_text(&partition).and_then(|text| BlobName::parse(&text).ok());
     Ok(BlobLocation {
-        account: tavola_model::AccountName::parse("walker").expect("a valid name"),
+        account: tavola_model::AccountName::parse("scrubber").expect("a valid name"),
         path: BlobPath { container: ContainerName::root(), name: name.ok_or_else(|| damaged(space))? },
         space,
         partition,

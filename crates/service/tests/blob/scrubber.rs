@@ -1,4 +1,4 @@
-//! The walker, and what is done behind answers: removing what has had its time, finding damage, dropping containers.
+//! The scrubber, and what is done behind answers: removing what has had its time, finding damage, dropping containers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tavola_model::{
     AccountCommand, AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, DeleteRetention,
     DeleteSnapshots, ErrorCode, ListBlobs, ListInclude, Outcome, ServicePropertiesPatch, StorageService,
 };
-use tavola_service::{AnswerBudget, WalkPace};
+use tavola_service::{AnswerBudget, ScrubPace};
 
 use crate::bench::{
     Bench, bytes, container, create_container, delete_container, execute, get, path, put_block,
@@ -19,8 +19,8 @@ use crate::troubled::Stores;
 
 const DAY: u64 = 24 * 60 * 60;
 
-fn walk(bench: &Bench) -> tavola_service::Walked {
-    bench.runtime.block_on(bench.service.walk_contents(WalkPace::Full)).unwrap()
+fn scrub(bench: &Bench) -> tavola_service::ScrubReport {
+    bench.runtime.block_on(bench.service.scrub_contents(ScrubPace::Full)).unwrap()
 }
 
 fn listed(bench: &Bench, include: ListInclude) -> Vec<String> {
@@ -51,10 +51,10 @@ fn uncommitted_blocks_go_a_week_after_the_last_one_was_put_also_those_in_rows() 
         bench.run_with(put_block(name, "block", &block), block.clone()).unwrap();
     }
     bench.clock.pass_seconds(6 * DAY);
-    assert_eq!(walk(&bench).tidied, 0);
+    assert_eq!(scrub(&bench).tidied, 0);
     assert_eq!(listed(&bench, uncommitted), ["little", "much"]);
     bench.clock.pass_seconds(2 * DAY);
-    assert_eq!(walk(&bench).tidied, 2);
+    assert_eq!(scrub(&bench).tidied, 2);
     assert_eq!(listed(&bench, uncommitted), Vec::<String>::new());
     assert_eq!(bench.content_bytes(), 0);
 }
@@ -77,25 +77,25 @@ fn what_was_deleted_softly_goes_when_its_time_is_over() {
     }
     let deleted = ListInclude { deleted: true, ..ListInclude::default() };
     bench.clock.pass_seconds(2 * DAY);
-    assert_eq!(walk(&bench).tidied, 0);
+    assert_eq!(scrub(&bench).tidied, 0);
     assert_eq!(listed(&bench, deleted), ["little", "much"]);
     bench.clock.pass_seconds(2 * DAY);
-    assert_eq!(walk(&bench).tidied, 2);
+    assert_eq!(scrub(&bench).tidied, 2);
     assert_eq!(bench.content_bytes(), 0);
 }
 
 #[test]
-fn a_walk_reads_every_byte_and_counts_what_is_damaged() {
+fn a_scrub_reads_every_byte_and_counts_what_is_damaged() {
     let stores = Stores::new();
     stores.put("small", 100);
     stores.put("first", 300_000);
     stores.put("second", 700_000);
-    let walk = || stores.runtime.block_on(stores.service.walk_contents(WalkPace::Full)).unwrap();
-    let walked = walk();
-    assert_eq!((walked.contents, walked.bytes, walked.damaged), (2, 1_000_000, 0), "{walked:?}");
+    let scrub = || stores.runtime.block_on(stores.service.scrub_contents(ScrubPace::Full)).unwrap();
+    let scrubbed = scrub();
+    assert_eq!((scrubbed.contents, scrubbed.bytes, scrubbed.damaged), (2, 1_000_000, 0), "{scrubbed:?}");
     stores.contents.is_damaged.store(true, Ordering::SeqCst);
-    let walked = walk();
-    assert_eq!((walked.contents, walked.damaged, walked.dropped), (2, 2, 0), "{walked:?}");
+    let scrubbed = scrub();
+    assert_eq!((scrubbed.contents, scrubbed.damaged, scrubbed.dropped), (2, 2, 0), "{scrubbed:?}");
 }
 
 #[test]
