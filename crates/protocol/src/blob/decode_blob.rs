@@ -11,7 +11,7 @@ use super::decode::{BlobRequest, lease_action};
 use super::documents::parse_tags;
 use super::headers::{
     append_conditions, blob_conditions, blob_headers, body_sums, flag, given, invalid_header, lease_id,
-    missing_header, number, parsed, range, rehydrate_priority, source_conditions, sums, tags, tier,
+    missing_header, number, parsed, range_read, rehydrate_priority, source_conditions, sums, tags, tier,
 };
 use super::source::copy_source;
 use crate::parameters::{invalid_value, missing, number as query_number};
@@ -51,7 +51,7 @@ pub(super) fn get_blob(path: BlobPath, request: &BlobRequest<'_>) -> Result<Blob
     const CRC64: &str = "x-ms-range-get-content-crc64";
     let headers = request.headers;
     let (target, conditions) = read(path, request)?;
-    let range = range(headers)?;
+    let range = range_read(headers);
     let range_sum = match (flag(headers, MD5)?, flag(headers, CRC64)?) {
         (false, false) => None,
         (true, false) => Some((RangeSum::Md5, MD5)),
@@ -264,7 +264,7 @@ pub(super) fn get_page_ranges(
     let from = from.map(|text| text.parse().map_err(|_| ServiceError::out_of_range())).transpose()?;
     Ok(BlobCommand::GetPageRanges(GetPageRanges {
         target,
-        range: range(request.headers)?,
+        range: range_read(request.headers),
         since: since.map(BlobMoment::Snapshot),
         from,
         max: query_number(query, "maxresults", 1, u32::MAX)?,

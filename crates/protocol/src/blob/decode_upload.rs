@@ -13,7 +13,7 @@ use super::decode_blob::{copies_tags, is_page_length};
 use super::documents::{parse_block_list, read_block_id};
 use super::headers::{
     CONTENT_TYPE_DEFAULT, append_conditions, blob_conditions, blob_headers, body_sums, flag, given,
-    invalid_header, lease_id, missing_header, number, parsed, range, sequence_conditions, tags, tier,
+    invalid_header, lease_id, missing_header, number, parsed, range_written, sequence_conditions, tags, tier,
     uploaded_headers,
 };
 use super::source::from_url;
@@ -203,7 +203,7 @@ pub(super) fn put_pages(blob: BlobPath, request: &BlobRequest<'_>) -> Result<Blo
     const WRITE: &str = "x-ms-page-write";
     let headers = request.headers;
     let write = given(headers, WRITE).ok_or_else(|| missing_header(WRITE))?;
-    let range = range(headers)?.ok_or_else(|| missing_header("Range"))?;
+    let range = range_written(headers)?;
     let length = range.length().ok_or(ErrorCode::InvalidPageRange)?;
     if !range.first.is_multiple_of(PAGE_BYTES) || !length.is_multiple_of(PAGE_BYTES) {
         return Err(ErrorCode::InvalidPageRange.into());

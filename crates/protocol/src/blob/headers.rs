@@ -232,12 +232,20 @@ pub(super) fn rehydrate_priority(headers: &HeaderMap) -> Result<RehydratePriorit
     Ok(priority.unwrap_or_default())
 }
 
-/// `x-ms-range`, or `Range` if that is not given. One range only; a `Range` of another form is ignored, as HTTP says.
-pub(super) fn range(headers: &HeaderMap) -> Result<Option<ByteRange>, ServiceError> {
-    match parsed(headers, "x-ms-range", parse_range)? {
-        Some(range) => Ok(Some(range)),
-        None => Ok(given(headers, "range").and_then(parse_range)),
-    }
+/// What is read of a blob: `x-ms-range`, or `Range` if that is not given. One range only; one of another form is ignored,
+/// as HTTP says.
+pub(super) fn range_read(headers: &HeaderMap) -> Option<ByteRange> {
+    given_range(headers).and_then(|(_, text)| parse_range(text))
+}
+
+/// What is written to a blob, in the same headers. It must be given, and one of another form is refused.
+pub(super) fn range_written(headers: &HeaderMap) -> Result<ByteRange, ServiceError> {
+    let (name, text) = given_range(headers).ok_or_else(|| missing_header("Range"))?;
+    parse_range(text).ok_or_else(|| invalid_header(name, text))
+}
+
+fn given_range(headers: &HeaderMap) -> Option<(&'static str, &str)> {
+    ["x-ms-range", "range"].into_iter().find_map(|name| Some((name, given(headers, name)?)))
 }
 
 /// `bytes=5-` or `bytes=5-9`.
@@ -301,11 +309,23 @@ mod tests {
         for text in ["", "bytes=", "bytes=-5", "bytes=5-4", "bytes=1-2,4-5", "items=0-1", "bytes=a-b"] {
             check(text, None);
         }
+    }
+
+    #[test]
+    fn a_range_of_another_form_is_ignored_by_reads_and_refused_by_writes() {
         let both = headers(&[("range", "bytes=1-2"), ("x-ms-range", "bytes=3-4")]);
-        assert_eq!(range(&both).unwrap(), Some(ByteRange { first: 3, last: Some(4) }));
-        assert_eq!(range(&headers(&[("range", "bytes=-5")])).unwrap(), None);
-        let error = range(&headers(&[("x-ms-range", "bytes=-5")])).unwrap_err();
-        assert_eq!(error.code, ErrorCode::InvalidHeaderValue);
+        let second = ByteRange { first: 3, last: Some(4) };
+        assert_eq!(range_read(&both), Some(second));
+        assert_eq!(range_written(&both).unwrap(), second);
+        // The last two are what the Go client sends for negative offsets, and it expects the whole blob.
+        for text in ["bytes=-5", "bytes=-1-", "bytes=-2-497"] {
+            for name in ["range", "x-ms-range"] {
+                let bad = headers(&[(name, text)]);
+                assert_eq!(range_read(&bad), None, "{name}: {text}");
+                assert_eq!(range_written(&bad).unwrap_err().code, ErrorCode::InvalidHeaderValue);
+            }
+        }
+        assert_eq!(range_written(&headers(&[])).unwrap_err().code, ErrorCode::MissingRequiredHeader);
     }
 
     #[test]
