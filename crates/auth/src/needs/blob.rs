@@ -81,7 +81,7 @@ fn by_operation(command: &BlobCommand) -> Need<'_> {
         | BlobCommand::PutBlockList(_)
         | BlobCommand::SnapshotBlob(_) => of_blob(command, "cw"),
         BlobCommand::GetBlob(_)
-        | BlobCommand::GetBlobProperties(..)
+        | BlobCommand::GetBlobProperties(_)
         | BlobCommand::GetBlobMetadata(..)
         | BlobCommand::GetBlockList(_)
         | BlobCommand::GetPageRanges(_) => of_blob(command, "r"),
@@ -152,9 +152,8 @@ fn tag_condition(command: &BlobCommand) -> Option<&TagFilter> {
         BlobCommand::PutBlob(put) => &put.conditions,
         BlobCommand::PutBlobFromUrl(put) => &put.conditions,
         BlobCommand::GetBlob(get) => &get.conditions,
-        BlobCommand::GetBlobProperties(_, conditions)
-        | BlobCommand::GetBlobMetadata(_, conditions)
-        | BlobCommand::GetBlobTags(_, conditions) => conditions,
+        BlobCommand::GetBlobProperties(get) => &get.conditions,
+        BlobCommand::GetBlobMetadata(_, conditions) | BlobCommand::GetBlobTags(_, conditions) => conditions,
         BlobCommand::SetBlobProperties(set) => &set.conditions,
         BlobCommand::SetBlobMetadata(set) => &set.conditions,
         BlobCommand::SetBlobTags(set) => &set.conditions,
@@ -198,7 +197,7 @@ fn tag_condition(command: &BlobCommand) -> Option<&TagFilter> {
 pub(crate) fn public_access(command: &BlobCommand) -> Option<(&ContainerName, PublicAccess)> {
     match command {
         BlobCommand::GetBlob(_)
-        | BlobCommand::GetBlobProperties(..)
+        | BlobCommand::GetBlobProperties(_)
         | BlobCommand::GetBlobMetadata(..)
         | BlobCommand::GetBlockList(_)
         | BlobCommand::GetPageRanges(_)

@@ -4,10 +4,10 @@ use tavola_model::{
     AbortCopy, AccessTier, AppendBlock, AppendConditions, BlobCommand, BlobConditions, BlobHeaders,
     BlobMoment, BlobTags, BlobTarget, BlockId, BlockListType, ClearPages, ContainerConditions, CopyBlob,
     CopySource, CreateContainer, DateTime, DeleteBlob, DeleteContainer, DeleteSnapshots, FindBlobs, GetBlob,
-    GetBlockList, GetContainer, GetPageRanges, Guid, IssueDelegationKey, LeaseAction, LeaseBlob,
-    LeaseContainer, LeaseDuration, ListBlobs, ListContainers, ListInclude, Metadata, NewBlob, NewKind,
-    PublicAccess, PutBlob, PutBlock, PutBlockList, PutPages, RehydratePriority, RestoreContainer, SealBlob,
-    SequenceConditions, SetBlobHeaders, SetBlobMetadata, SetBlobTags, SetBlobTier, SetContainerAcl,
+    GetBlobProperties, GetBlockList, GetContainer, GetPageRanges, Guid, IssueDelegationKey, LeaseAction,
+    LeaseBlob, LeaseContainer, LeaseDuration, ListBlobs, ListContainers, ListInclude, Metadata, NewBlob,
+    NewKind, PublicAccess, PutBlob, PutBlock, PutBlockList, PutPages, RehydratePriority, RestoreContainer,
+    SealBlob, SequenceConditions, SetBlobHeaders, SetBlobMetadata, SetBlobTags, SetBlobTier, SetContainerAcl,
     SetContainerMetadata, SnapshotBlob, SourceConditions, TagComparison, TagFilter, TransferSums,
     VersionConditions,
 };
@@ -277,7 +277,10 @@ pub const OPERATIONS: [Operation; 37] = [
         "cw",
     ),
     readable(|at| get_blob(at, when())),
-    readable(|at| BlobCommand::GetBlobProperties(at.clone(), when())),
+    readable(|at| {
+        let (target, overrides) = (at.clone(), Default::default());
+        BlobCommand::GetBlobProperties(GetBlobProperties { target, overrides, conditions: when() })
+    }),
     readable(|at| BlobCommand::GetBlobMetadata(at.clone(), when())),
     readable(|at| {
         let (target, which) = (at.clone(), BlockListType::All);

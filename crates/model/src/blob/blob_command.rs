@@ -108,6 +108,17 @@ pub struct GetBlob {
     pub conditions: BlobConditions,
 }
 
+/// Get Blob Properties.
+#[derive(Clone, Debug)]
+pub struct GetBlobProperties {
+    /// Which.
+    pub target: BlobTarget,
+    /// Headers that the answer has instead of the blob's, as a token says.
+    pub overrides: BlobHeaders,
+    /// When.
+    pub conditions: BlobConditions,
+}
+
 /// A sum of the bytes of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]

@@ -5,11 +5,11 @@
 
 use crate::{
     AbortCopy, AppendBlock, AppendBlockFromUrl, BlobConditions, BlobPath, BlobTarget, ClearPages,
-    ContainerName, CopyBlob, CreateContainer, DeleteBlob, DeleteContainer, FindBlobs, GetBlob, GetBlockList,
-    GetContainer, GetPageRanges, IssueDelegationKey, LeaseBlob, LeaseContainer, ListBlobs, ListContainers,
-    PutBlob, PutBlobFromUrl, PutBlock, PutBlockFromUrl, PutBlockList, PutPages, RestoreContainer, SealBlob,
-    SetBlobHeaders, SetBlobMetadata, SetBlobTags, SetBlobTier, SetContainerAcl, SetContainerMetadata,
-    SnapshotBlob,
+    ContainerName, CopyBlob, CreateContainer, DeleteBlob, DeleteContainer, FindBlobs, GetBlob,
+    GetBlobProperties, GetBlockList, GetContainer, GetPageRanges, IssueDelegationKey, LeaseBlob,
+    LeaseContainer, ListBlobs, ListContainers, PutBlob, PutBlobFromUrl, PutBlock, PutBlockFromUrl,
+    PutBlockList, PutPages, RestoreContainer, SealBlob, SetBlobHeaders, SetBlobMetadata, SetBlobTags,
+    SetBlobTier, SetContainerAcl, SetContainerMetadata, SnapshotBlob,
 };
 
 /// A request to the blob service, understood.
@@ -38,7 +38,7 @@ pub enum BlobCommand {
     PutBlob(PutBlob),
     PutBlobFromUrl(Box<PutBlobFromUrl>),
     GetBlob(GetBlob),
-    GetBlobProperties(BlobTarget, BlobConditions),
+    GetBlobProperties(GetBlobProperties),
     SetBlobProperties(SetBlobHeaders),
     GetBlobMetadata(BlobTarget, BlobConditions),
     SetBlobMetadata(SetBlobMetadata),
@@ -79,7 +79,7 @@ impl BlobCommand {
             | Self::GetContainerAcl(_)
             | Self::ListBlobs(_)
             | Self::GetBlob(_)
-            | Self::GetBlobProperties(..)
+            | Self::GetBlobProperties(_)
             | Self::GetBlobMetadata(..)
             | Self::GetBlobTags(..)
             | Self::GetBlockList(_)
@@ -135,7 +135,7 @@ impl BlobCommand {
             Self::PutBlob(_) => "PutBlob",
             Self::PutBlobFromUrl(_) => "PutBlobFromURL",
             Self::GetBlob(_) => "GetBlob",
-            Self::GetBlobProperties(..) => "GetBlobProperties",
+            Self::GetBlobProperties(_) => "GetBlobProperties",
             Self::SetBlobProperties(_) => "SetBlobProperties",
             Self::GetBlobMetadata(..) => "GetBlobMetadata",
             Self::SetBlobMetadata(_) => "SetBlobMetadata",
@@ -202,9 +202,8 @@ impl BlobCommand {
             Self::PutBlob(put) => Some(&put.blob),
             Self::PutBlobFromUrl(put) => Some(&put.blob),
             Self::GetBlob(get) => Some(&get.target.path),
-            Self::GetBlobProperties(target, _)
-            | Self::GetBlobMetadata(target, _)
-            | Self::GetBlobTags(target, _) => Some(&target.path),
+            Self::GetBlobProperties(get) => Some(&get.target.path),
+            Self::GetBlobMetadata(target, _) | Self::GetBlobTags(target, _) => Some(&target.path),
             Self::SetBlobProperties(set) => Some(&set.blob),
             Self::SetBlobMetadata(set) => Some(&set.blob),
             Self::SetBlobTags(set) => Some(&set.target.path),
@@ -232,9 +231,8 @@ impl BlobCommand {
     pub fn target(&self) -> Option<&BlobTarget> {
         match self {
             Self::GetBlob(get) => Some(&get.target),
-            Self::GetBlobProperties(target, _)
-            | Self::GetBlobMetadata(target, _)
-            | Self::GetBlobTags(target, _) => Some(target),
+            Self::GetBlobProperties(get) => Some(&get.target),
+            Self::GetBlobMetadata(target, _) | Self::GetBlobTags(target, _) => Some(target),
             Self::SetBlobTags(set) => Some(&set.target),
             Self::DeleteBlob(delete) => Some(&delete.target),
             Self::SetBlobTier(set) => Some(&set.target),

@@ -57,6 +57,22 @@ pub struct BlobHeaders {
     pub content_md5: Option<Md5>,
 }
 
+impl BlobHeaders {
+    /// These, with those of another set where it has some. The sum is always that of the content.
+    #[must_use]
+    pub fn overridden_by(self, instead: &Self) -> Self {
+        let or = |own: Option<String>, instead: &Option<String>| instead.clone().or(own);
+        Self {
+            content_type: or(self.content_type, &instead.content_type),
+            content_encoding: or(self.content_encoding, &instead.content_encoding),
+            content_language: or(self.content_language, &instead.content_language),
+            cache_control: or(self.cache_control, &instead.cache_control),
+            content_disposition: or(self.content_disposition, &instead.content_disposition),
+            content_md5: self.content_md5,
+        }
+    }
+}
+
 /// Bytes from `first` on, to `last` and with it or to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {

@@ -14,9 +14,9 @@ mod tags;
 
 pub use blob_command::{
     AbortCopy, AppendBlock, AppendBlockFromUrl, BlockListType, ClearPages, CopyBlob, DeleteBlob,
-    DeleteSnapshots, FromUrl, GetBlob, GetBlockList, GetPageRanges, LeaseBlob, NewBlob, NewKind, PutBlob,
-    PutBlobFromUrl, PutBlock, PutBlockFromUrl, PutBlockList, PutPages, RangeSum, SealBlob, SequenceAction,
-    SetBlobHeaders, SetBlobMetadata, SetBlobTags, SetBlobTier, SnapshotBlob,
+    DeleteSnapshots, FromUrl, GetBlob, GetBlobProperties, GetBlockList, GetPageRanges, LeaseBlob, NewBlob,
+    NewKind, PutBlob, PutBlobFromUrl, PutBlock, PutBlockFromUrl, PutBlockList, PutPages, RangeSum, SealBlob,
+    SequenceAction, SetBlobHeaders, SetBlobMetadata, SetBlobTags, SetBlobTier, SnapshotBlob,
 };
 pub use command::{BlobCommand, Upload};
 pub use conditions::{

@@ -134,7 +134,7 @@ pub struct BlobProperties {
     pub created: DateTime,
     /// How many bytes it has.
     pub length: u64,
-    /// Its headers.
+    /// Its headers, or those that a token sets instead.
     pub headers: BlobHeaders,
     /// Its metadata.
     pub metadata: Metadata,
@@ -200,8 +200,6 @@ pub struct BlobGot {
     pub range_md5: Option<Md5>,
     /// The sum of the range, where it was asked for.
     pub range_crc64: Option<Crc64>,
-    /// Headers that the answer has instead of the blob's.
-    pub overrides: BlobHeaders,
 }
 
 impl BlobGot {

@@ -124,10 +124,7 @@ fn blob_command(route: BlobRoute, request: &BlobRequest<'_>) -> Result<BlobComma
         BlobRoute::AppendBlockFromUrl(path) => upload::append_block_from_url(path, request),
         BlobRoute::PutPages(path) => upload::put_pages(path, request),
         BlobRoute::GetBlob(path) => blob::get_blob(path, request),
-        BlobRoute::GetBlobProperties(path) => {
-            let (target, conditions) = blob::read(path, request)?;
-            Ok(BlobCommand::GetBlobProperties(target, conditions))
-        }
+        BlobRoute::GetBlobProperties(path) => blob::get_properties(path, request),
         BlobRoute::GetBlobMetadata(path) => {
             let (target, conditions) = blob::read(path, request)?;
             Ok(BlobCommand::GetBlobMetadata(target, conditions))

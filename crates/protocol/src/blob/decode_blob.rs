@@ -2,9 +2,10 @@
 
 use tavola_model::{
     AbortCopy, BlobCommand, BlobConditions, BlobMoment, BlobPath, BlobTarget, BlockListType, CopyBlob,
-    DateTime, DeleteBlob, DeleteSnapshots, ErrorCode, GetBlob, GetBlockList, GetPageRanges, Guid, LeaseBlob,
-    PAGE_BLOB_BYTES_MAX, PAGE_BYTES, Query, RANGE_SUM_BYTES_MAX, RangeSum, SealBlob, SequenceAction,
-    ServiceError, SetBlobHeaders, SetBlobMetadata, SetBlobTags, SetBlobTier, SnapshotBlob,
+    DateTime, DeleteBlob, DeleteSnapshots, ErrorCode, GetBlob, GetBlobProperties, GetBlockList,
+    GetPageRanges, Guid, LeaseBlob, PAGE_BLOB_BYTES_MAX, PAGE_BYTES, Query, RANGE_SUM_BYTES_MAX, RangeSum,
+    SealBlob, SequenceAction, ServiceError, SetBlobHeaders, SetBlobMetadata, SetBlobTags, SetBlobTier,
+    SnapshotBlob,
 };
 
 use super::decode::{BlobRequest, lease_action};
@@ -67,6 +68,12 @@ pub(super) fn get_blob(path: BlobPath, request: &BlobRequest<'_>) -> Result<Blob
     let range_sum = range_sum.map(|(sum, _)| sum);
     let overrides = overrides(request.query);
     Ok(BlobCommand::GetBlob(GetBlob { target, range, range_sum, overrides, conditions }))
+}
+
+pub(super) fn get_properties(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
+    let (target, conditions) = read(path, request)?;
+    let overrides = overrides(request.query);
+    Ok(BlobCommand::GetBlobProperties(GetBlobProperties { target, overrides, conditions }))
 }
 
 /// The headers that a service SAS sets in the answer; they are among what it signs.
@@ -270,4 +277,50 @@ pub(super) fn get_page_ranges(
         max: query_number(query, "maxresults", 1, u32::MAX)?,
         conditions,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::HeaderMap;
+    use tavola_model::{Address, Command};
+
+    use super::*;
+    use crate::blob::{decode, route};
+    use crate::version::ApiVersion;
+
+    fn decoded(request: &str, headers: &[(&'static str, &str)]) -> Result<BlobCommand, ServiceError> {
+        let (method, target) = request.split_once(' ').unwrap();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let path = format!("/acct{path}");
+        let address = Address::parse("127.0.0.1", &path).unwrap();
+        let query = Query::parse(query).unwrap();
+        let headers: HeaderMap =
+            headers.iter().map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap())).collect();
+        let route = route(&method.parse().unwrap(), &address, &query, &headers)?;
+        let version = ApiVersion::parse("2021-12-02").unwrap();
+        let (query, headers) = (&query, &headers);
+        let request =
+            BlobRequest { version: &version, query, headers, metadata_names: &[], body: &Bytes::new() };
+        match decode(route, &request)? {
+            Command::Blob(command) => Ok(*command),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_token_for_a_blob_sets_headers_of_get_and_of_head() {
+        const TOKEN: &str = "rscc=a&rscd=b&rsce=c&rscl=d&rsct=e&sig=x";
+        for (token, is_set) in [(format!("sr=b&{TOKEN}"), true), (TOKEN.to_owned(), false)] {
+            let overrides = |method: &str| match decoded(&format!("{method} /con/b?{token}"), &[]).unwrap() {
+                BlobCommand::GetBlob(get) => get.overrides,
+                BlobCommand::GetBlobProperties(get) => get.overrides,
+                other => panic!("{other:?}"),
+            };
+            let got = overrides("GET");
+            assert_eq!(got.content_disposition.as_deref(), is_set.then_some("b"));
+            assert_eq!(got.content_type.as_deref(), is_set.then_some("e"));
+            assert_eq!(overrides("HEAD"), got);
+        }
+    }
 }

@@ -22,8 +22,7 @@ pub(super) fn blob_got(reply: &Reply, got: &BlobGot) -> Response {
     let md5 = properties.headers.content_md5;
     let mut response = match got.range {
         None => {
-            let mut response =
-                with_headers(Response::empty(StatusCode::OK), &properties.headers, &got.overrides);
+            let mut response = with_headers(Response::empty(StatusCode::OK), &properties.headers);
             if let Some(md5) = md5 {
                 response.add("Content-MD5", write_md5(md5));
             }
@@ -33,8 +32,7 @@ pub(super) fn blob_got(reply: &Reply, got: &BlobGot) -> Response {
             let last = range.first + range.length - 1;
             let shown = format!("bytes {}-{last}/{}", range.first, properties.length);
             let response = Response::empty(StatusCode::PARTIAL_CONTENT);
-            let mut response =
-                with_headers(response, &properties.headers, &got.overrides).with("Content-Range", shown);
+            let mut response = with_headers(response, &properties.headers).with("Content-Range", shown);
             if let Some(md5) = got.range_md5 {
                 response.add("Content-MD5", write_md5(md5));
             }
@@ -54,8 +52,7 @@ pub(super) fn blob_got(reply: &Reply, got: &BlobGot) -> Response {
 
 /// The answer of Get Blob Properties.
 pub(super) fn blob_properties(reply: &Reply, properties: &BlobProperties) -> Response {
-    let none = BlobHeaders::default();
-    let mut response = with_headers(Response::empty(StatusCode::OK), &properties.headers, &none);
+    let mut response = with_headers(Response::empty(StatusCode::OK), &properties.headers);
     if let Some(md5) = properties.headers.content_md5 {
         response.add("Content-MD5", write_md5(md5));
     }
@@ -67,16 +64,16 @@ pub(super) fn blob_properties(reply: &Reply, properties: &BlobProperties) -> Res
     response
 }
 
-/// The headers that the blob keeps, or those that a token sets instead.
-fn with_headers(mut response: Response, kept: &BlobHeaders, overrides: &BlobHeaders) -> Response {
-    for (name, kept, instead) in [
-        ("Content-Type", &kept.content_type, &overrides.content_type),
-        ("Content-Encoding", &kept.content_encoding, &overrides.content_encoding),
-        ("Content-Language", &kept.content_language, &overrides.content_language),
-        ("Cache-Control", &kept.cache_control, &overrides.cache_control),
-        ("Content-Disposition", &kept.content_disposition, &overrides.content_disposition),
+/// The headers that the blob keeps.
+fn with_headers(mut response: Response, headers: &BlobHeaders) -> Response {
+    for (name, text) in [
+        ("Content-Type", &headers.content_type),
+        ("Content-Encoding", &headers.content_encoding),
+        ("Content-Language", &headers.content_language),
+        ("Cache-Control", &headers.cache_control),
+        ("Content-Disposition", &headers.content_disposition),
     ] {
-        if let Some(text) = instead.as_ref().or(kept.as_ref()) {
+        if let Some(text) = text {
             response.add(name, text.as_str());
         }
     }

@@ -198,8 +198,8 @@ proptest! {
             prop_assert_eq!((&get.target, get.range, get.range_sum), (&target, Some(range), Some(RangeSum::Crc64)));
             prop_assert_eq!(&get.conditions, &conditions);
             let request = blob::get_blob_properties(&target, &conditions).unwrap();
-            let BlobCommand::GetBlobProperties(asked, when) = command(&request) else { panic!("no head") };
-            prop_assert_eq!((&asked, &when), (&target, &conditions));
+            let BlobCommand::GetBlobProperties(get) = command(&request) else { panic!("no head") };
+            prop_assert_eq!((&get.target, &get.conditions), (&target, &conditions));
             let request = blob::get_block_list(&target, BlockListType::All, &conditions).unwrap();
             let BlobCommand::GetBlockList(get) = command(&request) else { panic!("no list") };
             prop_assert_eq!((&get.target, get.which), (&target, BlockListType::All));
@@ -265,7 +265,6 @@ proptest! {
             range: part.then_some(GotRange { first: 5, length: 10 }),
             range_md5: None,
             range_crc64: part.then_some(7),
-            overrides: BlobHeaders::default(),
         };
         let received = answered(&request, BlobOutcome::BlobGot(Box::new(got)));
         let head = blob::get_blob_properties(&target, &BlobConditions::default()).unwrap();

@@ -182,7 +182,6 @@ fn got(exchange: &Exchange) -> Option<BlobGot> {
         range,
         range_md5: md5(exchange, "content-md5").filter(|_| asked("x-ms-range-get-content-md5")),
         range_crc64: crc64(exchange),
-        overrides: BlobHeaders::default(),
     })
 }
 
@@ -229,7 +228,7 @@ fn outcome(exchange: &Exchange, command: &BlobCommand) -> Option<BlobOutcome> {
         BlobCommand::PutBlobFromUrl(_) => BlobOutcome::BlobPutFromUrl(written(exchange)?),
         BlobCommand::PutBlockList(_) => BlobOutcome::BlockListPut(written(exchange)?),
         BlobCommand::GetBlob(_) => BlobOutcome::BlobGot(Box::new(got(exchange)?)),
-        BlobCommand::GetBlobProperties(..) => {
+        BlobCommand::GetBlobProperties(_) => {
             BlobOutcome::BlobPropertiesFetched(Box::new(properties(exchange)?))
         }
         BlobCommand::SetBlobProperties(_) => {

@@ -105,8 +105,9 @@ impl Blobs {
                 let (got, content) = self.get_blob(account, get).await?;
                 return Ok((Outcome::BlobGot(Box::new(got)), Some(content)));
             }
-            Command::GetBlobProperties(target, conditions) => {
-                let properties = self.get_properties(account, &target, &conditions).await?;
+            Command::GetBlobProperties(get) => {
+                let mut properties = self.get_properties(account, &get.target, &get.conditions).await?;
+                properties.headers = properties.headers.overridden_by(&get.overrides);
                 Outcome::BlobPropertiesFetched(Box::new(properties))
             }
             Command::SetBlobProperties(set) => {

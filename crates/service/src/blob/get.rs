@@ -28,7 +28,7 @@ impl Blobs {
     pub async fn get_blob(&self, account: &AccountName, get: GetBlob) -> Result<(BlobGot, Content), Failure> {
         let location = self.location(account, &get.target.path).await?;
         for _ in 0..ATTEMPTS_MAX {
-            let (properties, body) = self.read_shown(&location, &get.target, &get.conditions).await?;
+            let (mut properties, body) = self.read_shown(&location, &get.target, &get.conditions).await?;
             if properties.tier.is_some_and(|shown| shown.tier == AccessTier::Archive) {
                 return Err(ErrorCode::BlobArchived.into());
             }
@@ -52,7 +52,8 @@ impl Blobs {
                 }
                 content = Box::new(BytesSource::new([whole]));
             }
-            let got = BlobGot { properties, range, range_md5, range_crc64, overrides: get.overrides };
+            properties.headers = properties.headers.overridden_by(&get.overrides);
+            let got = BlobGot { properties, range, range_md5, range_crc64 };
             return Ok((got, content));
         }
         Err(ErrorCode::ServerBusy.into())

@@ -10,8 +10,8 @@ use tavola_model::{
     AccountName, AppendBlock, AppendConditions, BlobCommand, BlobConditions, BlobHeaders, BlobMoment,
     BlobName, BlobOutcome, BlobPath, BlobTarget, BlockId, BlockSource, ByteRange, Clock, Command,
     ContainerConditions, ContainerName, CreateContainer, DateTime, DeleteBlob, DeleteContainer,
-    DeleteSnapshots, ErrorCode, GetBlob, Metadata, NewBlob, NewKind, Outcome, PublicAccess, PutBlob,
-    PutBlock, PutBlockList, SnapshotBlob, TransferSums,
+    DeleteSnapshots, ErrorCode, GetBlob, GetBlobProperties, Metadata, NewBlob, NewKind, Outcome,
+    PublicAccess, PutBlob, PutBlock, PutBlockList, SnapshotBlob, TransferSums,
 };
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
@@ -176,6 +176,14 @@ pub fn get(target: BlobTarget, range: Option<ByteRange>) -> BlobCommand {
         range_sum: None,
         overrides: BlobHeaders::default(),
         conditions: BlobConditions::default(),
+    })
+}
+
+pub fn head(target: BlobTarget, conditions: BlobConditions) -> BlobCommand {
+    BlobCommand::GetBlobProperties(GetBlobProperties {
+        target,
+        overrides: BlobHeaders::default(),
+        conditions,
     })
 }
 

@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use tavola_model::{
-    AppendConditions, BlobCommand, BlobOutcome, BlobTarget, BlockListType, ByteRange, DeleteSnapshots,
-    ErrorCode, GetBlockList, NewKind, TransferSums,
+    AppendConditions, BlobCommand, BlobConditions, BlobHeaders, BlobOutcome, BlobTarget, BlockListType,
+    ByteRange, DeleteSnapshots, ErrorCode, GetBlob, GetBlobProperties, GetBlockList, NewKind, TransferSums,
 };
 
 use crate::bench::{
@@ -31,6 +31,34 @@ fn a_blob_reads_back_whatever_its_size_and_whatever_range() {
             };
             assert_eq!(bench.read(path("b").into(), Some(range)), expected, "{length} {first}-{last}");
         }
+    }
+}
+
+#[test]
+fn headers_that_a_token_sets_take_the_place_of_the_blobs() {
+    let bench = Bench::new();
+    let mut command = new_blob("b", NewKind::Block, 0);
+    command.new.headers.content_type = Some("text/plain".into());
+    command.new.headers.content_language = Some("de".into());
+    bench.run(BlobCommand::PutBlob(command)).unwrap();
+    let overrides = BlobHeaders { content_type: Some("text/html".into()), ..BlobHeaders::default() };
+    let (target, conditions) = (BlobTarget::from(path("b")), BlobConditions::default());
+    let get = GetBlob {
+        target: target.clone(),
+        range: None,
+        range_sum: None,
+        overrides: overrides.clone(),
+        conditions: conditions.clone(),
+    };
+    let head = GetBlobProperties { target, overrides, conditions };
+    for command in [BlobCommand::GetBlob(get), BlobCommand::GetBlobProperties(head)] {
+        let headers = match bench.run(command).unwrap() {
+            BlobOutcome::BlobGot(got) => got.properties.headers,
+            BlobOutcome::BlobPropertiesFetched(properties) => properties.headers,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(headers.content_type.as_deref(), Some("text/html"));
+        assert_eq!(headers.content_language.as_deref(), Some("de"));
     }
 }
 

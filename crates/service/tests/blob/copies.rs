@@ -9,7 +9,7 @@ use tavola_model::{
     CopyId, CopySource, CopyStatus, DeleteSnapshots, ErrorCode, Guid, RehydratePriority,
 };
 
-use crate::bench::{bytes, delete, execute, get, path, put};
+use crate::bench::{bytes, delete, execute, get, head, path, put};
 use crate::troubled::Stores;
 
 const LARGE: usize = 300_000;
@@ -51,7 +51,7 @@ fn abort(stores: &Stores, name: &str, copy: CopyId) -> Result<(), ErrorCode> {
 }
 
 fn properties(stores: &Stores, name: &str) -> BlobProperties {
-    let asked = BlobCommand::GetBlobProperties(path(name).into(), BlobConditions::default());
+    let asked = head(path(name).into(), BlobConditions::default());
     match stores.run(asked).unwrap().0 {
         BlobOutcome::BlobPropertiesFetched(properties) => *properties,
         other => panic!("{other:?}"),

@@ -8,7 +8,7 @@ use tavola_model::{
 };
 use tavola_service::ServiceSettings;
 
-use crate::bench::{Bench, bytes, new_blob, path};
+use crate::bench::{Bench, bytes, head, new_blob, path};
 
 #[test]
 fn a_snapshot_stays_what_it_was_until_it_is_deleted() {
@@ -116,7 +116,7 @@ fn conditions_are_held_against_the_blob_as_it_is() {
     let etag = properties(&bench).changed.etag();
     let read = |version| {
         let conditions = BlobConditions { version, ..BlobConditions::default() };
-        bench.run(BlobCommand::GetBlobProperties(path("b").into(), conditions)).map(|_| ())
+        bench.run(head(path("b").into(), conditions)).map(|_| ())
     };
     assert_eq!(read(none_match(EtagMatch::Is(etag))), Err(ErrorCode::NotModified));
     assert_eq!(read(matches(EtagMatch::Foreign)), Err(ErrorCode::ConditionNotMet));
@@ -124,7 +124,7 @@ fn conditions_are_held_against_the_blob_as_it_is() {
 }
 
 fn properties(bench: &Bench) -> tavola_model::BlobProperties {
-    match bench.run(BlobCommand::GetBlobProperties(path("b").into(), BlobConditions::default())).unwrap() {
+    match bench.run(head(path("b").into(), BlobConditions::default())).unwrap() {
         BlobOutcome::BlobPropertiesFetched(properties) => *properties,
         other => panic!("{other:?}"),
     }
@@ -148,7 +148,7 @@ fn what_leaves_the_archive_can_be_read_when_it_has_left_it() {
         }
     };
     let shown = || {
-        let asked = BlobCommand::GetBlobProperties(path("b").into(), BlobConditions::default());
+        let asked = head(path("b").into(), BlobConditions::default());
         let Ok(BlobOutcome::BlobPropertiesFetched(found)) = bench.run(asked) else { panic!() };
         let tier = found.tier.unwrap();
         (tier.tier, tier.rehydrate_to.is_some())
