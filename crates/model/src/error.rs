@@ -162,6 +162,7 @@ error_codes! {
     TargetConditionNotMet = "The target condition specified using HTTP conditional header(s) is not met.",
     TooManyProperties = "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
     UnauthorizedBlobOverwrite = "This request is not authorized to perform blob overwrites.",
+    UnsatisfiableCondition = "The request includes an unsatisfiable condition for this operation.",
     UnsupportedHeader = "One of the HTTP headers specified in the request is not supported.",
     UnsupportedHttpVerb = "The resource doesn't support specified Http Verb.",
     UpdateConditionNotSatisfied = "The update condition specified in the request was not satisfied.",

@@ -52,6 +52,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | PropertyValueTooLarge
         | RequestUrlFailedToParse
         | TooManyProperties
+        | UnsatisfiableCondition
         | UnsupportedHeader
         | XMethodIncorrectCount
         | XMethodIncorrectValue

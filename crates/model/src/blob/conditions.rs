@@ -4,8 +4,8 @@
 
 use crate::{DateTime, EtagMatch, LeaseId, TagFilter};
 
-/// The conditions of HTTP on versions and times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The conditions of HTTP on versions and times. A write has one of them at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionConditions {
     /// `If-Match`.
     pub if_match: Option<EtagMatch>,
@@ -36,9 +36,9 @@ pub struct BlobConditions {
 }
 
 /// What a request asks of a container before it is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerConditions {
-    /// Versions and times; operations on containers take times only, but for leases of old versions.
+    /// Times; operations on containers take no others.
     pub version: VersionConditions,
     /// `x-ms-lease-id`.
     pub lease: Option<LeaseId>,

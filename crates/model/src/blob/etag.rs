@@ -36,7 +36,7 @@ impl fmt::Display for BlobEtag {
 }
 
 /// What `If-Match` or `If-None-Match` names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EtagMatch {
     /// `*`: whatever exists.
     Any,
@@ -44,11 +44,33 @@ pub enum EtagMatch {
     Is(BlobEtag),
     /// A text that no version of ours has.
     Foreign,
+    /// One of several, those left out that no version of ours has. Reads take lists, writes do not.
+    OneOf(Vec<BlobEtag>),
 }
 
 impl EtagMatch {
     /// Reads the value of the header. Quotes may be missing, as clients of old leave them out.
     pub fn parse(text: &str) -> Self {
+        let mut is_quoted = false;
+        let is_comma = |character: char| {
+            is_quoted ^= character == '"';
+            character == ',' && !is_quoted
+        };
+        let mut parts: Vec<Self> = text.split(is_comma).map(Self::parse_one).collect();
+        match parts.pop() {
+            Some(only) if parts.is_empty() => only,
+            last => {
+                let all = || parts.iter().chain(last.as_ref());
+                let known = |part: &Self| if let Self::Is(etag) = part { Some(*etag) } else { None };
+                if all().any(|part| *part == Self::Any) {
+                    return Self::Any;
+                }
+                Self::OneOf(all().filter_map(known).collect())
+            }
+        }
+    }
+
+    fn parse_one(text: &str) -> Self {
         let text = text.trim();
         if text == "*" {
             return Self::Any;
@@ -58,11 +80,12 @@ impl EtagMatch {
     }
 
     /// Whether something that exists in this version is named.
-    pub fn names(self, etag: BlobEtag) -> bool {
+    pub fn names(&self, etag: BlobEtag) -> bool {
         match self {
             Self::Any => true,
-            Self::Is(named) => named == etag,
+            Self::Is(named) => *named == etag,
             Self::Foreign => false,
+            Self::OneOf(named) => named.contains(&etag),
         }
     }
 }
@@ -87,5 +110,17 @@ mod tests {
         for text in ["\"abc\"", "W/\"0x8DA87A3DCF780FE\"", "", "\"0xFFFFFFFFFFFFFFFF\""] {
             assert_eq!(EtagMatch::parse(text), EtagMatch::Foreign, "{text}");
         }
+    }
+
+    #[test]
+    fn several_etags_name_each_of_them() {
+        let etag = |ticks| BlobEtag(DateTime::from_ticks(ticks).expect("a time"));
+        let check = |text: &str, expected: EtagMatch| assert_eq!(EtagMatch::parse(text), expected, "{text}");
+        check("\"0x1\", \"0x2\"", EtagMatch::OneOf(vec![etag(1), etag(2)]));
+        check("0x1,abc", EtagMatch::OneOf(vec![etag(1)]));
+        check("\"0x1\",*", EtagMatch::Any);
+        check("\"a,b\"", EtagMatch::Foreign);
+        let several = EtagMatch::parse("0x1,0x2");
+        assert!(several.names(etag(1)) && several.names(etag(2)) && !several.names(etag(3)));
     }
 }

@@ -28,18 +28,19 @@ pub(super) fn with_container_conditions(
 fn with_versions(request: Request, conditions: &VersionConditions) -> Result<Request, ServiceError> {
     let VersionConditions { if_match, if_none_match, if_modified_since, if_unmodified_since } = conditions;
     request
-        .with_optional_text("if-match", if_match.map(write_etag).transpose()?)?
-        .with_optional_text("if-none-match", if_none_match.map(write_etag).transpose()?)?
+        .with_optional_text("if-match", if_match.as_ref().map(write_etag).transpose()?)?
+        .with_optional_text("if-none-match", if_none_match.as_ref().map(write_etag).transpose()?)?
         .with_optional_text("if-modified-since", if_modified_since.map(|time| time.to_rfc1123()))?
         .with_optional_text("if-unmodified-since", if_unmodified_since.map(|time| time.to_rfc1123()))
 }
 
 /// A text that no version has cannot be sent: it is not known any more.
-fn write_etag(etag: EtagMatch) -> Result<String, ServiceError> {
+fn write_etag(etag: &EtagMatch) -> Result<String, ServiceError> {
     match etag {
         EtagMatch::Any => Ok("*".to_owned()),
         EtagMatch::Is(etag) => Ok(etag.quoted()),
         EtagMatch::Foreign => Err(ErrorCode::InvalidHeaderValue.into()),
+        EtagMatch::OneOf(etags) => Ok(etags.iter().map(|etag| etag.quoted()).collect::<Vec<_>>().join(", ")),
     }
 }
 

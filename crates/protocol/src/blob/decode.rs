@@ -14,8 +14,8 @@ use super::decode_blob as blob;
 use super::decode_upload as upload;
 use super::documents::parse_key_times;
 use super::headers::{
-    conditions_on_version, container_conditions, given, invalid_header, lease_id, missing_header, number,
-    parsed, refuse_unsupported,
+    container_conditions, given, invalid_header, lease_id, missing_header, number, parsed,
+    refuse_unsupported, time_conditions,
 };
 use super::marker::{read_cursor, read_find_cursor};
 use super::route::BlobRoute;
@@ -102,7 +102,7 @@ pub fn decode(route: BlobRoute, request: &BlobRequest<'_>) -> Result<Command, Se
         BlobRoute::LeaseContainer(container) => BlobCommand::LeaseContainer(LeaseContainer {
             container,
             action: lease_action(headers)?,
-            conditions: conditions_on_version(headers)?,
+            conditions: time_conditions(headers)?,
         }),
         BlobRoute::ListBlobs(container) => BlobCommand::ListBlobs(list_blobs(container, request.query)?),
         route => {

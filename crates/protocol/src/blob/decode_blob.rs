@@ -11,8 +11,9 @@ use tavola_model::{
 use super::decode::{BlobRequest, lease_action};
 use super::documents::parse_tags;
 use super::headers::{
-    append_conditions, blob_conditions, blob_headers, body_sums, flag, given, invalid_header, lease_id,
-    missing_header, number, parsed, range_read, rehydrate_priority, source_conditions, sums, tags, tier,
+    append_conditions, blob_headers, body_sums, flag, given, invalid_header, lease_id, missing_header,
+    number, parsed, range_read, read_conditions, rehydrate_priority, source_conditions, sums, tags, tier,
+    write_conditions,
 };
 use super::source::copy_source;
 use crate::parameters::{invalid_value, missing, number as query_number};
@@ -44,7 +45,11 @@ pub(super) fn read(
     path: BlobPath,
     request: &BlobRequest<'_>,
 ) -> Result<(BlobTarget, BlobConditions), ServiceError> {
-    Ok((target(path, request.query)?, blob_conditions(request.headers)?))
+    Ok((target(path, request.query)?, read_conditions(request.headers, request.version)?))
+}
+
+fn write(path: BlobPath, request: &BlobRequest<'_>) -> Result<(BlobTarget, BlobConditions), ServiceError> {
+    Ok((target(path, request.query)?, write_conditions(request.headers)?))
 }
 
 pub(super) fn get_blob(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
@@ -108,7 +113,7 @@ pub(super) fn set_properties(blob: BlobPath, request: &BlobRequest<'_>) -> Resul
         headers: (!leaves_headers).then_some(given),
         length,
         sequence,
-        conditions: blob_conditions(headers)?,
+        conditions: write_conditions(headers)?,
     }))
 }
 
@@ -134,19 +139,19 @@ fn sequence_action(request: &BlobRequest<'_>) -> Result<Option<SequenceAction>, 
 }
 
 pub(super) fn set_metadata(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
-    let (metadata, conditions) = (request.metadata()?, blob_conditions(request.headers)?);
+    let (metadata, conditions) = (request.metadata()?, write_conditions(request.headers)?);
     Ok(BlobCommand::SetBlobMetadata(SetBlobMetadata { blob, metadata, conditions }))
 }
 
 pub(super) fn set_tags(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
-    let (target, conditions) = read(path, request)?;
+    let (target, conditions) = write(path, request)?;
     let (tags, sums) = (parse_tags(request.body)?, body_sums(request.headers)?);
     Ok(BlobCommand::SetBlobTags(SetBlobTags { target, tags, sums, conditions }))
 }
 
 pub(super) fn lease(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
     let action = lease_action(request.headers)?;
-    let conditions = BlobConditions { lease: None, ..blob_conditions(request.headers)? };
+    let conditions = BlobConditions { lease: None, ..write_conditions(request.headers)? };
     Ok(BlobCommand::LeaseBlob(LeaseBlob { blob, action, conditions }))
 }
 
@@ -154,12 +159,12 @@ pub(super) fn snapshot(blob: BlobPath, request: &BlobRequest<'_>) -> Result<Blob
     if let Some(text) = request.query.get("snapshot") {
         return Err(invalid_value("snapshot", text, ""));
     }
-    let (metadata, conditions) = (request.metadata()?, blob_conditions(request.headers)?);
+    let (metadata, conditions) = (request.metadata()?, write_conditions(request.headers)?);
     Ok(BlobCommand::SnapshotBlob(SnapshotBlob { blob, metadata, conditions }))
 }
 
 pub(super) fn delete(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
-    let (target, conditions) = read(path, request)?;
+    let (target, conditions) = write(path, request)?;
     let snapshots = parsed(request.headers, "x-ms-delete-snapshots", |text| match text {
         _ if text.eq_ignore_ascii_case("include") => Some(DeleteSnapshots::Include),
         _ if text.eq_ignore_ascii_case("only") => Some(DeleteSnapshots::Only),
@@ -212,7 +217,7 @@ pub(super) fn copy(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobComm
         source_md5: sums(headers, "x-ms-source-content-md5", "x-ms-source-content-crc64")?.md5,
         source_conditions: source_conditions(headers)?,
         source_lease: lease_id(headers, "x-ms-source-lease-id")?,
-        conditions: blob_conditions(headers)?,
+        conditions: write_conditions(headers)?,
     })))
 }
 
@@ -234,7 +239,7 @@ pub(super) fn abort_copy(blob: BlobPath, request: &BlobRequest<'_>) -> Result<Bl
 }
 
 pub(super) fn set_tier(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
-    let (target, conditions) = read(path, request)?;
+    let (target, conditions) = write(path, request)?;
     let tier = tier(request.headers)?.ok_or_else(|| missing_header("x-ms-access-tier"))?;
     let rehydrate = rehydrate_priority(request.headers)?;
     Ok(BlobCommand::SetBlobTier(SetBlobTier { target, tier, rehydrate, conditions }))
@@ -252,7 +257,7 @@ pub(super) fn get_block_list(path: BlobPath, request: &BlobRequest<'_>) -> Resul
 }
 
 pub(super) fn seal(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
-    let (append, conditions) = (append_conditions(request.headers)?, blob_conditions(request.headers)?);
+    let (append, conditions) = (append_conditions(request.headers)?, write_conditions(request.headers)?);
     Ok(BlobCommand::SealBlob(SealBlob { blob, append, conditions }))
 }
 

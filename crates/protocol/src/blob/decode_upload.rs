@@ -12,9 +12,9 @@ use super::decode::BlobRequest;
 use super::decode_blob::{copies_tags, is_page_length};
 use super::documents::{parse_block_list, read_block_id};
 use super::headers::{
-    CONTENT_TYPE_DEFAULT, append_conditions, blob_conditions, blob_headers, body_sums, flag, given,
-    invalid_header, lease_id, missing_header, number, parsed, range_written, sequence_conditions, tags, tier,
-    uploaded_headers,
+    CONTENT_TYPE_DEFAULT, append_conditions, blob_headers, body_sums, flag, given, invalid_header, lease_id,
+    missing_header, number, parsed, range_written, sequence_conditions, tags, tier, uploaded_headers,
+    write_conditions,
 };
 use super::source::from_url;
 use crate::parameters::{invalid_value, missing};
@@ -73,7 +73,7 @@ pub(super) fn put_blob(blob: BlobPath, request: &BlobRequest<'_>) -> Result<Blob
     if blob_type == BlobType::Append && new.tier.is_some() {
         return Err(ErrorCode::AccessTierNotSupportedForBlobType.into());
     }
-    let (sums, conditions) = (body_sums(headers)?, blob_conditions(headers)?);
+    let (sums, conditions) = (body_sums(headers)?, write_conditions(headers)?);
     Ok(BlobCommand::PutBlob(PutBlob { blob, kind, length, sums, new, conditions }))
 }
 
@@ -107,7 +107,7 @@ pub(super) fn put_blob_from_url(
         new: new_blob(own, request)?,
         copies_headers: copies,
         copies_tags: copies_tags(request)?,
-        conditions: blob_conditions(headers)?,
+        conditions: write_conditions(headers)?,
     })))
 }
 
@@ -161,7 +161,7 @@ pub(super) fn put_block_list(blob: BlobPath, request: &BlobRequest<'_>) -> Resul
         sums: TransferSums { tells_md5: tells_md5(request), ..body_sums(headers)? },
         text: request.body.clone(),
         new: new_blob(own_headers(headers)?, request)?,
-        conditions: blob_conditions(headers)?,
+        conditions: write_conditions(headers)?,
     }))
 }
 
@@ -175,7 +175,7 @@ fn check_append_etag(conditions: &VersionConditions) -> Result<(), ServiceError>
 
 pub(super) fn append_block(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
     let headers = request.headers;
-    let conditions = blob_conditions(headers)?;
+    let conditions = write_conditions(headers)?;
     check_append_etag(&conditions.version)?;
     Ok(BlobCommand::AppendBlock(AppendBlock {
         blob,
@@ -195,7 +195,7 @@ pub(super) fn append_block_from_url(
         blob,
         source: with_md5(from_url(headers)?, tells_md5(request)),
         append: append_conditions(headers)?,
-        conditions: blob_conditions(headers)?,
+        conditions: write_conditions(headers)?,
     })))
 }
 
@@ -208,7 +208,7 @@ pub(super) fn put_pages(blob: BlobPath, request: &BlobRequest<'_>) -> Result<Blo
     if !range.first.is_multiple_of(PAGE_BYTES) || !length.is_multiple_of(PAGE_BYTES) {
         return Err(ErrorCode::InvalidPageRange.into());
     }
-    let (sequence, conditions) = (sequence_conditions(headers)?, blob_conditions(headers)?);
+    let (sequence, conditions) = (sequence_conditions(headers)?, write_conditions(headers)?);
     match write.to_ascii_lowercase().as_str() {
         "clear" => {
             Ok(BlobCommand::ClearPages(ClearPages { blob, first: range.first, length, sequence, conditions }))

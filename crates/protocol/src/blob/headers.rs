@@ -11,6 +11,7 @@ use tavola_model::{
 
 use super::tag_filter::parse_tag_filter;
 use crate::reply::text;
+use crate::version::ApiVersion;
 
 /// What a blob is told to be if nobody says.
 pub(super) const CONTENT_TYPE_DEFAULT: &str = "application/octet-stream";
@@ -88,27 +89,76 @@ fn version_conditions(
     })
 }
 
-/// `If-Match` and its kind.
-pub(super) fn conditions_on_version(headers: &HeaderMap) -> Result<VersionConditions, ServiceError> {
-    let names = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
-    version_conditions(headers, names)
+/// First version whose reads take conditions in any combination.
+const COMBINED_VERSION: &str = "2013-08-15";
+
+/// The conditions of a read of a blob, in any combination and with several ETags. Those of old are like those of a write.
+pub(super) fn read_conditions(
+    headers: &HeaderMap,
+    version: &ApiVersion,
+) -> Result<BlobConditions, ServiceError> {
+    let conditions = blob_conditions(headers)?;
+    if !version.is_at_least(COMBINED_VERSION) {
+        return Ok(BlobConditions { version: single(conditions.version)?, ..conditions });
+    }
+    // Nothing that can be read is missing.
+    if conditions.version.if_none_match == Some(EtagMatch::Any) {
+        return Err(ErrorCode::UnsatisfiableCondition.into());
+    }
+    Ok(conditions)
 }
 
-/// The conditions on a blob.
-pub(super) fn blob_conditions(headers: &HeaderMap) -> Result<BlobConditions, ServiceError> {
+/// The conditions of a write to a blob.
+pub(super) fn write_conditions(headers: &HeaderMap) -> Result<BlobConditions, ServiceError> {
+    let conditions = blob_conditions(headers)?;
+    Ok(BlobConditions { version: single(conditions.version)?, ..conditions })
+}
+
+fn blob_conditions(headers: &HeaderMap) -> Result<BlobConditions, ServiceError> {
+    let names = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
     Ok(BlobConditions {
-        version: conditions_on_version(headers)?,
+        version: version_conditions(headers, names)?,
         if_tags: given(headers, "x-ms-if-tags").map(parse_tag_filter).transpose()?,
         lease: lease_id(headers, "x-ms-lease-id")?,
     })
 }
 
+/// The one condition that is evaluated: an ETag stands for the time that is given with it, and no other combination is
+/// taken, nor several ETags.
+/// <https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations>
+fn single(given: VersionConditions) -> Result<VersionConditions, ServiceError> {
+    let conditions = VersionConditions {
+        if_modified_since: given.if_modified_since.filter(|_| given.if_none_match.is_none()),
+        if_unmodified_since: given.if_unmodified_since.filter(|_| given.if_match.is_none()),
+        ..given
+    };
+    let VersionConditions { if_match, if_none_match, if_modified_since, if_unmodified_since } = &conditions;
+    let has_list =
+        [if_match, if_none_match].into_iter().any(|named| matches!(named, Some(EtagMatch::OneOf(_))));
+    let are_given = [
+        if_match.is_some(),
+        if_none_match.is_some(),
+        if_modified_since.is_some(),
+        if_unmodified_since.is_some(),
+    ];
+    if has_list || are_given.into_iter().filter(|is_given| *is_given).count() > 1 {
+        return Err(ErrorCode::MultipleConditionHeadersNotSupported.into());
+    }
+    Ok(conditions)
+}
+
+/// The conditions on times, which are all that a container takes.
+pub(super) fn time_conditions(headers: &HeaderMap) -> Result<VersionConditions, ServiceError> {
+    single(VersionConditions {
+        if_modified_since: parsed(headers, "if-modified-since", DateTime::parse_rfc1123)?,
+        if_unmodified_since: parsed(headers, "if-unmodified-since", DateTime::parse_rfc1123)?,
+        ..VersionConditions::default()
+    })
+}
+
 /// The conditions on a container.
 pub(super) fn container_conditions(headers: &HeaderMap) -> Result<ContainerConditions, ServiceError> {
-    Ok(ContainerConditions {
-        version: conditions_on_version(headers)?,
-        lease: lease_id(headers, "x-ms-lease-id")?,
-    })
+    Ok(ContainerConditions { version: time_conditions(headers)?, lease: lease_id(headers, "x-ms-lease-id")? })
 }
 
 /// The conditions on the source of a copy.
@@ -326,6 +376,66 @@ mod tests {
             }
         }
         assert_eq!(range_written(&headers(&[])).unwrap_err().code, ErrorCode::MissingRequiredHeader);
+    }
+
+    #[test]
+    fn a_read_takes_any_conditions_and_a_write_one_or_an_etag_with_its_time() {
+        const TIME: &str = "Fri, 01 May 2020 00:21:22 GMT";
+        const ETAG: &str = "\"0x8D7ED6593B3B372\"";
+        const LIST: &str = "\"0x8D7ED6593B3B372\", \"0x8D7ED6593B3B373\"";
+        let shown = |found: Result<BlobConditions, ServiceError>| match found {
+            Ok(BlobConditions { version, .. }) => [
+                version.if_match.map(|_| "match"),
+                version.if_none_match.map(|_| "none-match"),
+                version.if_modified_since.map(|_| "modified"),
+                version.if_unmodified_since.map(|_| "unmodified"),
+            ]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" "),
+            Err(error) => error.code.as_str().to_owned(),
+        };
+        let check = |pairs: &[(&'static str, &str)], read: &str, write: &str| {
+            let headers = headers(pairs);
+            let version = |text| ApiVersion::parse(text).unwrap();
+            assert_eq!(shown(read_conditions(&headers, &version("2013-08-15"))), read, "{pairs:?}");
+            assert_eq!(shown(read_conditions(&headers, &version("2012-02-12"))), write, "{pairs:?}");
+            assert_eq!(shown(write_conditions(&headers)), write, "{pairs:?}");
+        };
+        const REFUSED: &str = "MultipleConditionHeadersNotSupported";
+        let (matches, none_match) = (("if-match", ETAG), ("if-none-match", ETAG));
+        let (modified, unmodified) = (("if-modified-since", TIME), ("if-unmodified-since", TIME));
+        check(&[], "", "");
+        check(&[matches], "match", "match");
+        check(&[unmodified], "unmodified", "unmodified");
+        check(&[none_match, modified], "none-match modified", "none-match");
+        check(&[matches, unmodified], "match unmodified", "match");
+        check(&[matches, none_match], "match none-match", REFUSED);
+        check(&[matches, modified], "match modified", REFUSED);
+        check(&[none_match, unmodified], "none-match unmodified", REFUSED);
+        check(&[modified, unmodified], "modified unmodified", REFUSED);
+        check(&[matches, unmodified, modified], "match modified unmodified", REFUSED);
+        check(&[("if-match", LIST)], "match", REFUSED);
+        check(&[("if-none-match", LIST)], "none-match", REFUSED);
+        check(&[("if-match", "*")], "match", "match");
+        check(&[("if-none-match", "*")], "UnsatisfiableCondition", "none-match");
+    }
+
+    #[test]
+    fn a_container_takes_conditions_on_times_alone() {
+        let time = "Fri, 01 May 2020 00:21:22 GMT";
+        let found = container_conditions(&headers(&[
+            ("if-none-match", "*"),
+            ("if-match", "\"0x1\""),
+            ("if-modified-since", time),
+        ]))
+        .unwrap();
+        let expected = DateTime::parse_rfc1123(time);
+        assert_eq!(
+            found.version,
+            VersionConditions { if_modified_since: expected, ..VersionConditions::default() }
+        );
     }
 
     #[test]

@@ -106,10 +106,13 @@ fn any_new() -> impl Strategy<Value = NewBlob> {
     })
 }
 
-fn any_etag() -> impl Strategy<Value = EtagMatch> {
-    let known = (DateTime::STORABLE_MIN.ticks()..DateTime::MAX.ticks())
-        .prop_map(|ticks| EtagMatch::Is(BlobEtag(DateTime::from_ticks(ticks).unwrap())));
-    prop_oneof![Just(EtagMatch::Any), known]
+fn any_version() -> impl Strategy<Value = BlobEtag> {
+    (DateTime::STORABLE_MIN.ticks()..DateTime::MAX.ticks())
+        .prop_map(|ticks| BlobEtag(DateTime::from_ticks(ticks).unwrap()))
+}
+
+fn any_known_etag() -> impl Strategy<Value = EtagMatch> {
+    any_version().prop_map(EtagMatch::Is)
 }
 
 fn any_filter() -> impl Strategy<Value = TagFilter> {
@@ -126,26 +129,52 @@ fn any_filter() -> impl Strategy<Value = TagFilter> {
     prop_oneof![part, parts.clone().prop_map(TagFilter::And), parts.prop_map(TagFilter::Or)]
 }
 
+/// Conditions of a read, which may be combined.
 fn any_conditions() -> impl Strategy<Value = BlobConditions> {
-    let time = || {
-        prop::option::of(
-            (0u64..250_000_000_000).prop_map(|second| DateTime::from_ticks(second * 10_000_000).unwrap()),
-        )
-    };
-    let etag = || prop::option::of(any_etag());
-    (etag(), etag(), time(), time(), prop::option::of(any_filter()), prop::option::of(any::<[u8; 16]>()))
-        .prop_map(|(if_match, if_none_match, if_modified_since, if_unmodified_since, if_tags, lease)| {
-            BlobConditions {
-                version: VersionConditions {
-                    if_match,
-                    if_none_match,
-                    if_modified_since,
-                    if_unmodified_since,
-                },
-                if_tags,
-                lease: lease.map(|id| LeaseId(Guid(id))),
-            }
-        })
+    let etag = || prop::option::of(any_known_etag());
+    let several = prop::option::of(prop_oneof![
+        any_known_etag(),
+        prop::collection::vec(any_version(), 2..4).prop_map(EtagMatch::OneOf)
+    ]);
+    with_tags_and_lease((several, etag(), any_time(), any_time()).prop_map(
+        |(if_match, if_none_match, if_modified_since, if_unmodified_since)| VersionConditions {
+            if_match,
+            if_none_match,
+            if_modified_since,
+            if_unmodified_since,
+        },
+    ))
+}
+
+/// Conditions of a write, which has one of the four at most.
+fn any_write_conditions() -> impl Strategy<Value = BlobConditions> {
+    let none = VersionConditions::default;
+    let etag = || prop_oneof![Just(EtagMatch::Any), any_known_etag()];
+    with_tags_and_lease(prop_oneof![
+        Just(none()),
+        etag().prop_map(move |etag| VersionConditions { if_match: Some(etag), ..none() }),
+        etag().prop_map(move |etag| VersionConditions { if_none_match: Some(etag), ..none() }),
+        any_time().prop_map(move |if_modified_since| VersionConditions { if_modified_since, ..none() }),
+        any_time().prop_map(move |if_unmodified_since| VersionConditions { if_unmodified_since, ..none() }),
+    ])
+}
+
+fn any_time() -> impl Strategy<Value = Option<DateTime>> {
+    let second =
+        (0u64..250_000_000_000).prop_map(|second| DateTime::from_ticks(second * 10_000_000).unwrap());
+    prop::option::of(second)
+}
+
+fn with_tags_and_lease(
+    version: impl Strategy<Value = VersionConditions>,
+) -> impl Strategy<Value = BlobConditions> {
+    (version, prop::option::of(any_filter()), prop::option::of(any::<[u8; 16]>())).prop_map(
+        |(version, if_tags, lease)| BlobConditions {
+            version,
+            if_tags,
+            lease: lease.map(|id| LeaseId(Guid(id))),
+        },
+    )
 }
 
 fn any_sums() -> impl Strategy<Value = TransferSums> {
@@ -156,7 +185,7 @@ fn any_sums() -> impl Strategy<Value = TransferSums> {
 proptest! {
     #[test]
     fn an_upload_is_understood_as_meant(
-        name in any_name(), new in any_new(), sums in any_sums(), conditions in any_conditions(),
+        name in any_name(), new in any_new(), sums in any_sums(), conditions in any_write_conditions(),
     ) {
         let blob = path(&name);
         let content = Bytes::from_static(b"content");
@@ -189,6 +218,7 @@ proptest! {
     #[test]
     fn a_read_is_understood_as_meant(
         name in any_name(), first in 0u64..1000, length in prop::option::of(1u64..1000), conditions in any_conditions(),
+        writing in any_write_conditions(),
     ) {
         for moment in [BlobMoment::Current, BlobMoment::Snapshot(now()), BlobMoment::Version(now())] {
             let target = BlobTarget { path: path(&name), moment };
@@ -203,9 +233,9 @@ proptest! {
             let request = blob::get_block_list(&target, BlockListType::All, &conditions).unwrap();
             let BlobCommand::GetBlockList(get) = command(&request) else { panic!("no list") };
             prop_assert_eq!((&get.target, get.which), (&target, BlockListType::All));
-            let request = blob::delete_blob(&target, DeleteSnapshots::Refuse, &conditions).unwrap();
+            let request = blob::delete_blob(&target, DeleteSnapshots::Refuse, &writing).unwrap();
             let BlobCommand::DeleteBlob(delete) = command(&request) else { panic!("no delete") };
-            prop_assert_eq!((&delete.target, &delete.conditions), (&target, &conditions));
+            prop_assert_eq!((&delete.target, &delete.conditions), (&target, &writing));
         }
     }
 

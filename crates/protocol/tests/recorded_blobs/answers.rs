@@ -45,7 +45,7 @@ const FOREIGN: [&str; 5] = [
 pub fn changed(exchange: &Exchange) -> Option<Changed> {
     match EtagMatch::parse(exchange.header("etag")?) {
         EtagMatch::Is(etag) => Some(Changed(etag.0)),
-        EtagMatch::Any | EtagMatch::Foreign => None,
+        EtagMatch::Any | EtagMatch::Foreign | EtagMatch::OneOf(_) => None,
     }
 }
 

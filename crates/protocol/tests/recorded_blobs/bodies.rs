@@ -73,7 +73,7 @@ fn time(text: &str, name: &str) -> Option<DateTime> {
 fn at(etag: &str) -> Changed {
     match EtagMatch::parse(etag) {
         EtagMatch::Is(BlobEtag(at)) => Changed(at),
-        EtagMatch::Any | EtagMatch::Foreign => panic!("{etag}"),
+        EtagMatch::Any | EtagMatch::Foreign | EtagMatch::OneOf(_) => panic!("{etag}"),
     }
 }
 
