@@ -58,11 +58,10 @@ pub fn write_acl(identifiers: &[SignedIdentifier]) -> String {
 }
 
 fn identifier(element: &Element, letters: &str) -> Result<SignedIdentifier, ServiceError> {
-    let named = element.child("Id").ok_or_else(invalid)?;
-    let id = named.text.trim();
+    let id = element.child_text("Id").unwrap_or_default();
     if id.is_empty() || id.chars().count() > ACL_ID_CHARS_MAX {
         let reason = "Signed identifier ID cannot be empty or over 64 characters in length";
-        return Err(invalid_element(named, reason));
+        return Err(invalid_element(element, reason));
     }
     let policy = match element.child("AccessPolicy") {
         None => None,
@@ -138,6 +137,30 @@ mod tests {
             "<SignedIdentifiers><SignedIdentifier><Id>e</Id><AccessPolicy><Start/><Expiry></Expiry></AccessPolicy></SignedIdentifier></SignedIdentifiers>",
             "<SignedIdentifiers><SignedIdentifier><Id>e</Id></SignedIdentifier></SignedIdentifiers>",
         );
+    }
+
+    #[test]
+    fn a_missing_or_long_id_is_found_behind_its_identifier_as_recorded() {
+        let check = |inner: &str, position: &str| {
+            let body = format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<SignedIdentifiers>{inner}</SignedIdentifiers>"
+            );
+            let error = parse_acl(body.as_bytes(), "rw").unwrap_err();
+            let reason = "Signed identifier ID cannot be empty or over 64 characters in length";
+            let expected = [("LineNumber", "2"), ("LinePosition", position), ("Reason", reason)];
+            let found: Vec<(&str, &str)> =
+                error.details.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            assert_eq!(found, expected, "{inner}");
+        };
+        check(
+            "<SignedIdentifier><AccessPolicy><Permission>rw</Permission></AccessPolicy></SignedIdentifier>",
+            "115",
+        );
+        let id = "a".repeat(65);
+        let long = format!(
+            "<SignedIdentifier><AccessPolicy><Permission>r</Permission><Expiry>2021-06-11T20:00:00Z</Expiry><Start>2021-06-11T20:05:00Z</Start></AccessPolicy><Id>{id}</Id></SignedIdentifier>"
+        );
+        check(&long.repeat(2), "259");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use tavola_model::{
     BlobServiceProperties, DeleteRetention, ServiceError, ServicePropertiesPatch, StaticWebsite,
 };
 
-use super::document::{Element, invalid, invalid_element};
+use super::document::{Element, invalid, invalid_lack};
 use super::service_properties::{days, escaped, flag};
 use crate::version::ApiVersion;
 
@@ -21,7 +21,7 @@ pub(super) fn default_version(element: &Element) -> Result<String, ServiceError>
 
 pub(super) fn retention(element: &Element) -> Result<DeleteRetention, ServiceError> {
     if element.child("Enabled").is_none() {
-        return Err(invalid_element(element, "Element is missing: Enabled."));
+        return Err(invalid_lack(element, "Element is missing: Enabled."));
     }
     let allows_permanent = flag(element, "AllowPermanentDelete")?;
     let days = if flag(element, "Enabled")? { Some(days(element)?) } else { None };
@@ -153,6 +153,8 @@ mod tests {
         check(&days(366), Some(("91", DAYS)));
         check(&days(0), Some(("89", DAYS)));
         check("<DeleteRetentionPolicy><Enabled>false</Enabled></DeleteRetentionPolicy>", None);
+        let empty = "<DeleteRetentionPolicy></DeleteRetentionPolicy>";
+        check(empty, Some(("52", "Element is missing: Enabled.")));
         check("<StaticWebsite><Enabled>true</Enabled><IndexDocument>a</IndexDocument></StaticWebsite>", None);
         check("<DefaultServiceVersion>2014-02-14</DefaultServiceVersion>", None);
         check("<DefaultServiceVersion>old</DefaultServiceVersion>", Some(("0", "")));

@@ -33,6 +33,8 @@ pub struct Element {
     pub is_encoded: bool,
     /// Where the name of what follows it stands, which is where the service finds fault with it.
     after: Spot,
+    /// Where the name in its end tag stands, which is where the service misses a child.
+    end: Spot,
 }
 
 impl Element {
@@ -55,6 +57,11 @@ pub fn invalid() -> ServiceError {
 /// `InvalidXmlDocument` for what this element says.
 pub fn invalid_element(element: &Element, reason: &'static str) -> ServiceError {
     invalid_at(element.after, reason)
+}
+
+/// `InvalidXmlDocument` for a child that this element lacks.
+pub fn invalid_lack(element: &Element, reason: &'static str) -> ServiceError {
+    invalid_at(element.end, reason)
 }
 
 fn invalid_at(spot: Spot, reason: &'static str) -> ServiceError {
@@ -168,11 +175,13 @@ fn parse_elements(
             }
             Event::Empty(tag) => {
                 let name = tag.local_name().as_ref().to_owned();
-                innermost.children.push(Element { name, after: cursor.name_at(end), ..Element::default() });
+                let after = cursor.name_at(end);
+                innermost.children.push(Element { name, after, end: after, ..Element::default() });
                 count += 1;
             }
             Event::End(_) => {
                 let mut element = open.pop().ok_or_else(malformed)?;
+                element.end = cursor.name_at(start);
                 element.after = cursor.name_at(end);
                 open.last_mut().ok_or_else(malformed)?.children.push(element);
             }
