@@ -107,7 +107,7 @@ impl Pipeline {
         };
         let permitted =
             self.permit(&request, &address, Command::Blob(Box::new(BlobCommand::GetBlob(get))), now).await;
-        permitted.map(drop).map_err(|error| refuse_source(&error, has_token))
+        permitted.map(drop).map_err(|error| refuse_source(&error, asked, has_token))
     }
 
     /// Permits a command that comes with a head of its own, inside of another request.
@@ -221,7 +221,8 @@ impl Pipeline {
 }
 
 /// What a copy is answered with whose source refuses its credentials.
-fn refuse_source(error: &ServiceError, has_token: bool) -> ServiceError {
+fn refuse_source(error: &ServiceError, asked: &BlobCommand, has_token: bool) -> ServiceError {
+    let is_async = matches!(asked, BlobCommand::CopyBlob(copy) if !copy.is_sync);
     match error.code {
         ErrorCode::ServerBusy | ErrorCode::InternalError | ErrorCode::OperationTimedOut => error.clone(),
         // Versions of old say of what they hide that it is not there.
@@ -229,6 +230,50 @@ fn refuse_source(error: &ServiceError, has_token: bool) -> ServiceError {
             ServiceError::with_message(ErrorCode::CannotVerifyCopySource, error.message.clone())
         }
         _ if has_token => ServiceError::with_message(ErrorCode::CopySourceForbidden, error.message.clone()),
+        _ if is_async => {
+            ServiceError::with_message(ErrorCode::CopySourceUnauthorized, ServiceError::SOURCE_UNVERIFIED)
+        }
         _ => ErrorCode::CopySourceUnauthorized.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tavola_protocol::ApiVersion;
+
+    fn copy(headers: &[(&'static str, &str)]) -> BlobCommand {
+        let address = Address::parse("127.0.0.1", "/acct/con/b").unwrap();
+        let query = Query::parse("").unwrap();
+        let source = ("x-ms-copy-source", "http://127.0.0.1/other/con/b");
+        let headers = headers.iter().chain([&source]);
+        let headers: HeaderMap =
+            headers.map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap())).collect();
+        let route = blob::route(&Method::PUT, &address, &query, &headers).unwrap();
+        let request = BlobRequest {
+            version: &ApiVersion::default(),
+            query: &query,
+            headers: &headers,
+            metadata_names: &[],
+            body: &Bytes::new(),
+        };
+        match blob::decode(route, &request).unwrap() {
+            Command::Blob(command) => *command,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_source_that_is_not_public_is_told_as_recorded() {
+        let refusal = ErrorCode::NoAuthenticationInformation.into();
+        let check = |headers: &[(&'static str, &str)], text: &str| {
+            let error = refuse_source(&refusal, &copy(headers), false);
+            assert_eq!(error.code, ErrorCode::CopySourceUnauthorized);
+            assert_eq!(error.message, text, "{headers:?}");
+        };
+        check(&[], ServiceError::SOURCE_UNVERIFIED);
+        let passed_on = ErrorCode::CopySourceUnauthorized.message();
+        check(&[("x-ms-requires-sync", "true")], passed_on);
+        check(&[("x-ms-blob-type", "BlockBlob")], passed_on);
     }
 }

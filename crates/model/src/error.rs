@@ -210,6 +210,9 @@ impl ServiceError {
         Self::new(ErrorCode::InvalidRange).with_detail(Self::CONTENT_RANGE, format!("bytes */{length}"))
     }
 
+    /// What is told of the source of a copy where it is not told why it was refused.
+    pub const SOURCE_UNVERIFIED: &'static str = "Could not verify the copy source within the specified time.";
+
     /// The detail that is a header of the answer and not an element of its body.
     pub const CONTENT_RANGE: &'static str = "Content-Range";
 

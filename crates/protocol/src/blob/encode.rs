@@ -40,6 +40,8 @@ pub(super) const IMMUTABLE_VERSIONS_VERSION: &str = "2020-08-04";
 /// First version recorded that tells of a snapshot and a copy at once that they are encrypted.
 const SNAPSHOT_ENCRYPTED_VERSION: &str = "2019-02-02";
 const SYNC_COPY_ENCRYPTED_VERSION: &str = "2021-02-12";
+/// First version recorded that passes on why the source of a copy was refused.
+const SOURCE_TOLD_VERSION: &str = "2019-10-10";
 
 /// Encodes what a blob command gave. `ids` are fresh random guids for the boundary of a batch.
 pub(crate) fn encode_outcome(
@@ -270,7 +272,10 @@ pub(crate) fn encode_error(reply: &Reply, error: &ServiceError, now: DateTime) -
     if is_not_modified {
         return response;
     }
-    let body = xml::write_error(&shown, &full_message(&error.message, reply, now));
+    let is_told =
+        error.code != ErrorCode::CopySourceConditionNotMet || reply.version.is_at_least(SOURCE_TOLD_VERSION);
+    let message = if is_told { &error.message } else { ServiceError::SOURCE_UNVERIFIED };
+    let body = xml::write_error(&shown, &full_message(message, reply, now));
     Response { body: body.into(), ..response }
 }
 
@@ -299,4 +304,27 @@ pub(crate) fn sender_of(error: &ServiceError) -> Sender {
         _ => false,
     };
     if is_of_gateway { Sender::Gateway } else { Sender::Service(&SERVER) }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::*;
+
+    #[test]
+    fn old_versions_are_not_told_which_condition_the_source_of_a_copy_refuses() {
+        for (version, text) in
+            [("2018-11-09", ServiceError::SOURCE_UNVERIFIED), ("2020-04-08", "The condition specified using")]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-ms-version", version.parse().unwrap());
+            let reply = Reply::of(&Method::PUT, &headers, None, "id".into(), false);
+            let error = ErrorCode::CopySourceConditionNotMet.into();
+            let response = encode_error(&reply, &error, DateTime::MIN);
+            let body = String::from_utf8(response.body.to_vec()).unwrap();
+            assert_eq!(response.status, StatusCode::PRECONDITION_FAILED);
+            assert!(body.contains(&format!("<Message>{text}")), "{version}: {body}");
+        }
+    }
 }
