@@ -76,6 +76,7 @@ error_codes! {
     EmptyMetadataKey = "The key for one of the metadata key-value pairs is empty.",
     EntityAlreadyExists = "The specified entity already exists.",
     EntityTooLarge = "The entity is larger than the maximum size permitted.",
+    ExceedsMaxBatchRequestCount = "The batch operation exceeds maximum number of allowed subrequests.",
     HostInformationNotPresent = "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line.",
     InfiniteLeaseDurationRequired = "The lease ID matched, but the specified lease must be an infinite-duration lease.",
     InternalError = "Server encountered an internal error. Please try again after some time.",

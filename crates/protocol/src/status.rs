@@ -17,6 +17,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | DuplicatePropertiesSpecified
         | EmptyMetadataKey
         | EntityTooLarge
+        | ExceedsMaxBatchRequestCount
         | HostInformationNotPresent
         | InvalidBlobOrBlock
         | InvalidBlobTier

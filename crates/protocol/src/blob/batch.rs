@@ -34,10 +34,11 @@ pub fn batch_parts(content_type: Option<&str>, body: &[u8]) -> Result<Vec<BatchP
     // One more than may be, so that too many are seen without reading them all.
     let parts = split_parts(body, &boundary).take(BLOB_BATCH_PARTS_MAX + 1);
     let parts = parts.map(part).collect::<Result<Vec<_>, _>>()?;
-    if parts.is_empty() || parts.len() > BLOB_BATCH_PARTS_MAX {
-        return Err(ErrorCode::InvalidInput.into());
+    match parts.len() {
+        0 => Err(ErrorCode::InvalidInput.into()),
+        count if count > BLOB_BATCH_PARTS_MAX => Err(ErrorCode::ExceedsMaxBatchRequestCount.into()),
+        _ => Ok(parts),
     }
-    Ok(parts)
 }
 
 fn part(bytes: &[u8]) -> Result<BatchPart, ServiceError> {
@@ -65,7 +66,7 @@ pub(super) fn write_batch(reply: &Reply, answers: &[BatchAnswer], now: DateTime,
         out.push_str("\r\n");
         write_answer(reply, answer, now, &mut out);
     }
-    out.push_str(&format!("--{boundary}--\r\n"));
+    out.push_str(&format!("--{boundary}--"));
     let content_type = format!("multipart/mixed; boundary={boundary}");
     let response = Response::empty(StatusCode::ACCEPTED).with("Content-Type", content_type);
     Response { body: Bytes::from(out), ..response }
@@ -123,11 +124,12 @@ mod tests {
         let body =
             |count: usize| "--batch_1\r\n\r\nDELETE /c/b HTTP/1.1\r\n\r\n".repeat(count) + "--batch_1--";
         assert_eq!(batch_parts(TYPE, body(256).as_bytes()).unwrap().len(), 256);
+        let code = |content_type, body: &str| batch_parts(content_type, body.as_bytes()).unwrap_err().code;
+        assert_eq!(code(TYPE, &body(257)), ErrorCode::ExceedsMaxBatchRequestCount);
         for (content_type, body) in
-            [(TYPE, body(0)), (TYPE, body(257)), (None, body(1)), (TYPE, "--batch_1\r\n\r\nx\r\n".to_owned())]
+            [(TYPE, body(0)), (None, body(1)), (TYPE, "--batch_1\r\n\r\nx\r\n".to_owned())]
         {
-            let error = batch_parts(content_type, body.as_bytes()).unwrap_err();
-            assert_eq!(error.code, ErrorCode::InvalidInput);
+            assert_eq!(code(content_type, &body), ErrorCode::InvalidInput);
         }
     }
 
@@ -161,6 +163,6 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(text.ends_with(&format!("</Error>\r\n--{boundary}--\r\n")), "{text}");
+        assert!(text.ends_with(&format!("</Error>\r\n--{boundary}--")), "{text}");
     }
 }
