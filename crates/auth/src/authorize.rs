@@ -77,7 +77,10 @@ pub fn authorize(
     let mut command = command;
     let (mut key_limit, mut permissions) = (None, None);
     match &caller.rights {
-        Rights::Owner if is_delegation(&command) => return Err(ErrorCode::AuthorizationFailure.into()),
+        Rights::Owner | Rights::AccountSas(_) | Rights::ServiceSas(_) if is_delegation(&command) => {
+            let detail = "Only authentication scheme Bearer is supported";
+            return Err(failed().with_detail("AuthenticationErrorDetail", detail));
+        }
         Rights::Owner => {}
         Rights::Anonymous if Need::of(&command).is_free => {}
         Rights::Anonymous => return Err(ErrorCode::AuthorizationFailure.into()),

@@ -57,6 +57,11 @@ fn check(
     Ok(permitted.may_overwrite())
 }
 
+/// Only a bearer of a token may ask for it, whatever a signature says.
+fn is_for_bearers(operation: &Operation) -> bool {
+    operation.name() == "GetUserDelegationKey"
+}
+
 fn has_one(permissions: &str, letters: &str) -> bool {
     letters.chars().any(|letter| permissions.contains(letter))
 }
@@ -86,7 +91,7 @@ fn a_container_sas_opens_exactly_what_its_letters_say_of_its_container() {
     for permissions in subsets(LETTERS) {
         let token = token(&sas("con", &permissions));
         let caller = request("/acct/con/a/b", &token).authenticate().unwrap();
-        for operation in &OPERATIONS {
+        for operation in OPERATIONS.iter().filter(|operation| !is_for_bearers(operation)) {
             let expected = opened(&permissions, operation.container_letters(), operation);
             assert_eq!(
                 check(&caller, None, operation, &here),
@@ -108,7 +113,7 @@ fn a_blob_sas_opens_exactly_what_its_letters_say_of_its_blob() {
     for permissions in subsets(LETTERS) {
         let token = token(&sas("con/a/b", &permissions));
         let caller = request("/acct/con/a/b", &token).authenticate().unwrap();
-        for operation in &OPERATIONS {
+        for operation in OPERATIONS.iter().filter(|operation| !is_for_bearers(operation)) {
             let expected = opened(&permissions, operation.blob_letters(), operation);
             assert_eq!(
                 check(&caller, None, operation, &here),
@@ -121,7 +126,8 @@ fn a_blob_sas_opens_exactly_what_its_letters_say_of_its_blob() {
     let token = token(&sas("con/a/b", LETTERS));
     let caller = request("/acct/con/a/b", &token).authenticate().unwrap();
     for elsewhere in [("con", "a"), ("con", "a/b/c"), ("con", "a/B"), ("other", "a/b")] {
-        for operation in OPERATIONS.iter().filter(|operation| operation.blob_letters() != "*") {
+        let named = |operation: &&Operation| operation.blob_letters() != "*" && !is_for_bearers(operation);
+        for operation in OPERATIONS.iter().filter(named) {
             let at = target(elsewhere.0, elsewhere.1, BlobMoment::Current);
             let found = check(&caller, None, operation, &at);
             assert_eq!(found, Err(ErrorCode::AuthorizationFailure), "{elsewhere:?} {}", operation.name());
@@ -144,7 +150,7 @@ fn an_account_sas_opens_exactly_what_its_services_types_and_letters_say() {
                 };
                 let token = sign_account_sas(&account(), &sas).unwrap();
                 let caller = request("/acct/con/a/b", &token).authenticate().unwrap();
-                for operation in &OPERATIONS {
+                for operation in OPERATIONS.iter().filter(|operation| !is_for_bearers(operation)) {
                     let expected = if !services.contains('b') {
                         Err(ErrorCode::AuthorizationServiceMismatch)
                     } else if matches!(operation.account_letters, "" | "*") {
@@ -168,12 +174,32 @@ fn the_owner_may_do_everything_but_ask_for_the_key_of_a_user() {
     let request = request("/acct/con/a/b", "").with_header("x-ms-date", "Mon, 01 Jun 2026 12:00:00 GMT");
     let caller = request.signed(tavola_auth::Scheme::SharedKey).authenticate().unwrap();
     for operation in &OPERATIONS {
-        let expected = if operation.name() == "GetUserDelegationKey" {
-            Err(ErrorCode::AuthorizationFailure)
-        } else {
-            Ok(true)
-        };
+        let expected =
+            if is_for_bearers(operation) { Err(ErrorCode::AuthenticationFailed) } else { Ok(true) };
         assert_eq!(check(&caller, None, operation, &here), expected, "{}", operation.name());
+    }
+}
+
+#[test]
+fn the_key_of_a_user_is_given_for_no_signature_and_the_answer_says_what_for() {
+    let operation = OPERATIONS.iter().find(|operation| is_for_bearers(operation)).unwrap();
+    let sas = AccountSas {
+        services: "b",
+        resource_types: "sco",
+        permissions: LETTERS,
+        expiry: Some(later(60)),
+        ..AccountSas::default()
+    };
+    let tokens = [sign_account_sas(&account(), &sas).unwrap(), token(&self::sas("con/a/b", LETTERS))];
+    let owner = request("/acct/con/a/b", "").with_header("x-ms-date", "Mon, 01 Jun 2026 12:00:00 GMT");
+    let owner = owner.signed(tavola_auth::Scheme::SharedKey);
+    for request in tokens.map(|token| request("/acct/con/a/b", &token)).into_iter().chain([owner]) {
+        let caller = request.authenticate().unwrap();
+        let command = (operation.command)(&target("con", "a/b", BlobMoment::Current));
+        let error = authorize(&caller, None, Command::Blob(Box::new(command)), now()).unwrap_err();
+        assert_eq!(error.code, ErrorCode::AuthenticationFailed);
+        let detail = "Only authentication scheme Bearer is supported".to_owned();
+        assert_eq!(error.details, [("AuthenticationErrorDetail", detail)]);
     }
 }
 
@@ -237,7 +263,8 @@ fn a_stored_policy_is_that_of_the_container() {
     let limits = AccessPolicy { start: None, expiry: Some(later(60)), permission: Some("r".into()) };
     let policy = SignedIdentifier { id: "readers".into(), policy: Some(limits) };
     let here = target("con", "a/b", BlobMoment::Current);
-    for operation in OPERATIONS.iter().filter(|operation| operation.blob_letters() != "*") {
+    let named = |operation: &&Operation| operation.blob_letters() != "*" && !is_for_bearers(operation);
+    for operation in OPERATIONS.iter().filter(named) {
         let expected = opened("r", operation.blob_letters(), operation);
         assert_eq!(check(&caller, Some(&policy), operation, &here), expected, "{}", operation.name());
         assert_eq!(check(&caller, None, operation, &here), Err(ErrorCode::AuthenticationFailed));
