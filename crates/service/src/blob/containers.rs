@@ -18,6 +18,9 @@ use crate::catalog::{ContainerState, Created, Kept, Resource, ResourceKind, to_i
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
 
+/// Containers that the service itself writes to. A list has them only if it is asked to.
+const SYSTEM_CONTAINERS: [&str; 2] = ["$logs", "$blobchangefeed"];
+
 impl Blobs {
     /// The container of this name, or `ContainerNotFound`.
     pub async fn container(
@@ -172,7 +175,7 @@ impl Blobs {
             if !found.name.starts_with(&prefix) {
                 return ControlFlow::Break(());
             }
-            if found.name.starts_with('$') && !asked.with_system && &*found.name != "$root" {
+            if SYSTEM_CONTAINERS.contains(&&*found.name) && !asked.with_system {
                 return ControlFlow::Continue(());
             }
             let shown = ContainerName::parse(&found.name)

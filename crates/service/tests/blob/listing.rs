@@ -1,8 +1,9 @@
 //! Lists: every blob once and in order, whatever the size of the page.
 
 use tavola_model::{
-    BlobCommand, BlobConditions, BlobEntry, BlobOutcome, BlobTags, FindBlobs, ListBlobs, ListInclude,
-    SetBlobTags, TagComparison, TagFilter, TransferSums,
+    BlobCommand, BlobConditions, BlobEntry, BlobOutcome, BlobTags, ContainerName, CreateContainer, FindBlobs,
+    ListBlobs, ListContainers, ListInclude, Metadata, PublicAccess, SetBlobTags, TagComparison, TagFilter,
+    TransferSums,
 };
 
 use crate::bench::{Bench, bytes, commit, container, path, put_block};
@@ -134,4 +135,29 @@ fn blobs_are_found_by_the_tags_that_they_have_now() {
     bench.put("b", &bytes(1, 4));
     assert_eq!(find(blue, 5000), "");
     assert_eq!(find(compare("colour", TagComparison::GreaterOrEqual, "a"), 5000), "ac");
+}
+
+#[test]
+fn only_containers_that_the_service_writes_to_are_left_out_of_a_list() {
+    let bench = Bench::new();
+    for name in ["$root", "$web", "$logs", "$blobchangefeed"] {
+        bench
+            .run(BlobCommand::CreateContainer(CreateContainer {
+                container: ContainerName::parse(name).unwrap(),
+                metadata: Metadata::default(),
+                public_access: PublicAccess::None,
+            }))
+            .unwrap();
+    }
+    let listed = |with_system| {
+        let asked = ListContainers { with_system, ..ListContainers::default() };
+        match bench.run(BlobCommand::ListContainers(asked)).unwrap() {
+            BlobOutcome::ContainersListed(page) => {
+                page.containers.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(listed(false), ["$root", "$web", "box"]);
+    assert_eq!(listed(true), ["$blobchangefeed", "$logs", "$root", "$web", "box"]);
 }
