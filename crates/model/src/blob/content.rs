@@ -1,6 +1,6 @@
 //! What a blob is made of, as requests and answers speak of it: type, headers, sums, ranges, tiers.
 
-use crate::DateTime;
+use crate::{DateTime, ErrorCode};
 
 /// The type of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,6 +114,16 @@ impl AccessTier {
     /// Reads the text of the header.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|tier| tier.as_str().eq_ignore_ascii_case(text))
+    }
+
+    /// Refuses a tier that a new blob of this type cannot have. Page blobs have tiers in premium accounts only, which none
+    /// of ours is.
+    pub fn check_new(self, kind: BlobType) -> Result<(), ErrorCode> {
+        match kind {
+            BlobType::Append | BlobType::Page => Err(ErrorCode::AccessTierNotSupportedForBlobType),
+            BlobType::Block if self.is_premium() => Err(ErrorCode::InvalidBlobTier),
+            BlobType::Block => Ok(()),
+        }
     }
 
     /// Whether it is for page blobs, of which it fixes the speed.

@@ -328,4 +328,34 @@ mod tests {
             assert_eq!(overrides("HEAD"), got);
         }
     }
+
+    #[test]
+    fn a_new_blob_has_a_tier_of_its_type_or_none() {
+        let check = |request: &str, headers: &[(&'static str, &str)], tier: &str, expected: &str| {
+            let headers: Vec<_> = headers
+                .iter()
+                .copied()
+                .chain([
+                    ("x-ms-access-tier", tier),
+                    ("content-length", "0"),
+                    ("x-ms-blob-content-length", "512"),
+                ])
+                .collect();
+            let code = decoded(request, &headers).map_or_else(|error| error.code.as_str(), |_| "ok");
+            assert_eq!(code, expected, "{request} {headers:?}");
+        };
+        const UNSUPPORTED: &str = "AccessTierNotSupportedForBlobType";
+        for (kind, tier, expected) in [
+            ("BlockBlob", "Cool", "ok"),
+            ("BlockBlob", "P10", "InvalidBlobTier"),
+            ("AppendBlob", "Cool", UNSUPPORTED),
+            ("PageBlob", "P10", UNSUPPORTED),
+            ("PageBlob", "Hot", UNSUPPORTED),
+        ] {
+            check("PUT /con/b", &[("x-ms-blob-type", kind)], tier, expected);
+        }
+        let from_url = [("x-ms-blob-type", "BlockBlob"), ("x-ms-copy-source", "http://127.0.0.1/acct/con/a")];
+        check("PUT /con/b", &from_url, "P10", "InvalidBlobTier");
+        check("PUT /con/b", &from_url, "Cool", "ok");
+    }
 }

@@ -43,8 +43,13 @@ fn some_content(headers: &HeaderMap, bytes_max: u64) -> Result<Option<u64>, Serv
     }
 }
 
-fn new_blob(headers: BlobHeaders, request: &BlobRequest<'_>) -> Result<NewBlob, ServiceError> {
+fn new_blob(
+    kind: BlobType,
+    headers: BlobHeaders,
+    request: &BlobRequest<'_>,
+) -> Result<NewBlob, ServiceError> {
     let (metadata, tags, tier) = (request.metadata()?, tags(request.headers)?, tier(request.headers)?);
+    tier.map_or(Ok(()), |tier| tier.check_new(kind))?;
     Ok(NewBlob { headers, metadata, tags, tier })
 }
 
@@ -69,10 +74,7 @@ pub(super) fn put_blob(blob: BlobPath, request: &BlobRequest<'_>) -> Result<Blob
     {
         return Err(invalid_header("Content-Length", &length.to_string()));
     }
-    let new = new_blob(uploaded_headers(headers)?, request)?;
-    if blob_type == BlobType::Append && new.tier.is_some() {
-        return Err(ErrorCode::AccessTierNotSupportedForBlobType.into());
-    }
+    let new = new_blob(blob_type, uploaded_headers(headers)?, request)?;
     let (sums, conditions) = (body_sums(headers)?, write_conditions(headers)?);
     Ok(BlobCommand::PutBlob(PutBlob { blob, kind, length, sums, new, conditions }))
 }
@@ -104,7 +106,7 @@ pub(super) fn put_blob_from_url(
     Ok(BlobCommand::PutBlobFromUrl(Box::new(PutBlobFromUrl {
         blob,
         source: from_url(headers)?,
-        new: new_blob(own, request)?,
+        new: new_blob(BlobType::Block, own, request)?,
         copies_headers: copies,
         copies_tags: copies_tags(request)?,
         conditions: write_conditions(headers)?,
@@ -160,7 +162,7 @@ pub(super) fn put_block_list(blob: BlobPath, request: &BlobRequest<'_>) -> Resul
         blocks: parse_block_list(request.body)?,
         sums: TransferSums { tells_md5: tells_md5(request), ..body_sums(headers)? },
         text: request.body.clone(),
-        new: new_blob(own_headers(headers)?, request)?,
+        new: new_blob(BlobType::Block, own_headers(headers)?, request)?,
         conditions: write_conditions(headers)?,
     }))
 }

@@ -51,6 +51,7 @@ impl Blobs {
         let lease = BlobConditions { lease: copy.conditions.lease, ..BlobConditions::default() };
         self.check_before(&location, &lease, answer).await?;
         let (source_place, record) = self.copy_source(&copy).await?;
+        copy.tier.map_or(Ok(()), |tier| tier.check_new(record.kind.blob_type()))?;
         self.check_before(&location, &copy.conditions, answer).await?;
         let id = self.fresh_guid();
         let total = record.body.length();

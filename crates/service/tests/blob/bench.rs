@@ -9,9 +9,9 @@ use tavola_engine::{BytesSource, ContentStore, Engine, MemoryContents, MemoryEng
 use tavola_model::{
     AccountName, AppendBlock, AppendConditions, BlobCommand, BlobConditions, BlobHeaders, BlobMoment,
     BlobName, BlobOutcome, BlobPath, BlobTarget, BlockId, BlockSource, ByteRange, Clock, Command,
-    ContainerConditions, ContainerName, CreateContainer, DateTime, DeleteBlob, DeleteContainer,
-    DeleteSnapshots, ErrorCode, GetBlob, GetBlobProperties, Metadata, NewBlob, NewKind, Outcome,
-    PublicAccess, PutBlob, PutBlock, PutBlockList, SnapshotBlob, TransferSums,
+    ContainerConditions, ContainerName, CopyBlob, CopySource, CreateContainer, DateTime, DeleteBlob,
+    DeleteContainer, DeleteSnapshots, ErrorCode, GetBlob, GetBlobProperties, Metadata, NewBlob, NewKind,
+    Outcome, PublicAccess, PutBlob, PutBlock, PutBlockList, RehydratePriority, SnapshotBlob, TransferSums,
 };
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
@@ -194,6 +194,35 @@ pub fn delete(target: BlobTarget, snapshots: DeleteSnapshots) -> BlobCommand {
         is_permanent: false,
         conditions: BlobConditions::default(),
     })
+}
+
+/// Copy Blob within the container, which may go on behind its answer.
+pub fn copy_blob(from: &str, to: &str) -> CopyBlob {
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    let source = CopySource {
+        shown: format!("http://127.0.0.1/devstoreaccount1/box/{from}"),
+        host: "127.0.0.1".to_owned(),
+        path: format!("/devstoreaccount1/box/{from}"),
+        query: String::new(),
+        target: Some((account, path(from).into())),
+        authorization: None,
+        is_secure: false,
+    };
+    CopyBlob {
+        blob: path(to),
+        source,
+        metadata: Metadata::default(),
+        tags: Default::default(),
+        copies_tags: false,
+        tier: None,
+        rehydrate: RehydratePriority::Standard,
+        seals: None,
+        is_sync: false,
+        source_md5: None,
+        source_lease: None,
+        source_conditions: Default::default(),
+        conditions: BlobConditions::default(),
+    }
 }
 
 pub fn block_id(name: &str) -> BlockId {

@@ -5,42 +5,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tavola_model::{
-    AbortCopy, AccountName, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties, CopyBlob,
-    CopyId, CopySource, CopyStatus, DeleteSnapshots, ErrorCode, Guid, RehydratePriority,
+    AbortCopy, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties, CopyId, CopyStatus,
+    DeleteSnapshots, ErrorCode, Guid,
 };
 
-use crate::bench::{bytes, delete, execute, get, head, path, put};
+use crate::bench::{bytes, copy_blob, delete, execute, get, head, path, put};
 use crate::troubled::Stores;
 
 const LARGE: usize = 300_000;
 
 fn copy(stores: &Stores, from: &str, to: &str) -> Result<BlobCopied, ErrorCode> {
-    let account = AccountName::parse("devstoreaccount1").unwrap();
-    let source = CopySource {
-        shown: format!("http://127.0.0.1/devstoreaccount1/box/{from}"),
-        host: "127.0.0.1".to_owned(),
-        path: format!("/devstoreaccount1/box/{from}"),
-        query: String::new(),
-        target: Some((account, path(from).into())),
-        authorization: None,
-        is_secure: false,
-    };
-    let copy = CopyBlob {
-        blob: path(to),
-        source,
-        metadata: Default::default(),
-        tags: Default::default(),
-        copies_tags: false,
-        tier: None,
-        rehydrate: RehydratePriority::Standard,
-        seals: None,
-        is_sync: false,
-        source_md5: None,
-        source_lease: None,
-        source_conditions: Default::default(),
-        conditions: BlobConditions::default(),
-    };
-    match stores.run(BlobCommand::CopyBlob(Box::new(copy)))?.0 {
+    match stores.run(BlobCommand::CopyBlob(Box::new(copy_blob(from, to))))?.0 {
         BlobOutcome::BlobCopied(copied) => Ok(copied),
         other => panic!("{other:?}"),
     }

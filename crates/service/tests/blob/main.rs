@@ -4,6 +4,7 @@
 mod bench;
 mod contents;
 mod copies;
+mod copy_rules;
 mod faults;
 mod listing;
 mod pages;
