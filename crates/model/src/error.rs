@@ -214,8 +214,17 @@ impl ServiceError {
     /// What is told of the source of a copy where it is not told why it was refused.
     pub const SOURCE_UNVERIFIED: &'static str = "Could not verify the copy source within the specified time.";
 
-    /// The detail that is a header of the answer and not an element of its body.
+    /// `BlobNotFound` for a version that can be had back, which the answer tells in a header.
+    pub fn deleted_version() -> Self {
+        Self::new(ErrorCode::BlobNotFound).with_detail(Self::SOFT_DELETED, "true")
+    }
+
+    /// The detail that tells the length of a content.
     pub const CONTENT_RANGE: &'static str = "Content-Range";
+    /// The detail that tells of a deleted version.
+    pub const SOFT_DELETED: &'static str = "x-ms-is-soft-deleted";
+    /// The details that are headers of the answer and not elements of its body.
+    pub const HEADERS: [&'static str; 2] = [Self::CONTENT_RANGE, Self::SOFT_DELETED];
 
     /// `OutOfRangeInput` for something else than a name.
     pub fn out_of_range() -> Self {

@@ -265,9 +265,9 @@ pub(crate) fn encode_error(reply: &Reply, error: &ServiceError, now: DateTime) -
         response = response.with("WWW-Authenticate", CHALLENGE);
     }
     let mut shown = error.clone();
-    shown.details.retain(|(name, _)| *name != ServiceError::CONTENT_RANGE);
-    if let Some((name, range)) = error.details.iter().find(|(name, _)| *name == ServiceError::CONTENT_RANGE) {
-        response = response.with(name, range.as_str());
+    shown.details.retain(|(name, _)| !ServiceError::HEADERS.contains(name));
+    for (name, text) in error.details.iter().filter(|(name, _)| ServiceError::HEADERS.contains(name)) {
+        response = response.with(name, text.as_str());
     }
     if is_not_modified {
         return response;

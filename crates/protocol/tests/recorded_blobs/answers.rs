@@ -14,7 +14,7 @@ use super::corpus::{Exchange, load};
 use super::{bodies, is_refused};
 
 /// Headers that say nothing of the outcome, or belong to features of the recorded account that plain ones lack.
-const IGNORED: [&str; 16] = [
+const IGNORED: [&str; 15] = [
     "server",
     "date",
     "x-ms-request-id",
@@ -30,7 +30,6 @@ const IGNORED: [&str; 16] = [
     "last-modified",
     "x-ms-last-access-time",
     "www-authenticate",
-    "x-ms-is-soft-deleted",
 ];
 
 /// Features that this server does not have; answers that tell of them are passed over.

@@ -38,6 +38,9 @@ fn error(exchange: &Exchange) -> Option<ServiceError> {
     if let Some(range) = exchange.header("content-range") {
         error = error.with_detail(ServiceError::CONTENT_RANGE, range);
     }
+    if let Some(text) = exchange.header(ServiceError::SOFT_DELETED) {
+        error = error.with_detail(ServiceError::SOFT_DELETED, text);
+    }
     Some(error)
 }
 

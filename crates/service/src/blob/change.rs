@@ -63,8 +63,13 @@ impl Blobs {
         let row = self.engine.get(location.space, &location.partition, &earlier_row(time)).await?;
         let row = row.ok_or_else(not_found)?;
         let earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(location.space))?;
-        if earlier.role != role || earlier.deleted.is_some() {
-            return Err(not_found());
+        match earlier.deleted {
+            _ if earlier.role != role => return Err(not_found()),
+            None => {}
+            Some(deleted) if role == Role::Version && deleted.until > self.clock.now() => {
+                return Err(ServiceError::deleted_version().into());
+            }
+            Some(_) => return Err(not_found()),
         }
         Ok(earlier.record)
     }

@@ -93,11 +93,12 @@ impl Blobs {
         match target.moment {
             BlobMoment::Current => {}
             BlobMoment::Snapshot(_) => properties.lease = None,
+            // The lease is that of the blob, even where its version is the current one (recorded).
             BlobMoment::Version(id) => {
                 let current = self.record(location).await?.and_then(|current| current.version);
                 let is_current = current == Some(id);
                 properties.version = Some(BlobVersion { id, is_current });
-                properties.lease = properties.lease.filter(|_| is_current);
+                properties.lease = None;
             }
         }
         Ok((properties, body))

@@ -4,7 +4,7 @@ use tavola_model::{DateTime, StorageService};
 
 use super::Blobs;
 use super::change::BlobLocation;
-use super::record::Record;
+use super::record::{Body, Record};
 use super::rows::{Deleted, Earlier, Role};
 use crate::failure::Failure;
 
@@ -38,6 +38,33 @@ impl Keep {
         let until = now.plus_seconds(u64::from(days) * 24 * 60 * 60).unwrap_or(DateTime::MAX);
         Some(Deleted { at: now, until })
     }
+}
+
+impl Record {
+    /// The time under which this state is kept when it is one no more: its version, if it has one.
+    pub fn kept_at(&self) -> DateTime {
+        self.version.unwrap_or(self.changed)
+    }
+
+    /// The version of a state that follows. That of a snapshot may be ahead of the clock.
+    pub fn next_version(&self, now: DateTime) -> DateTime {
+        self.version.map_or(now, |version| now.max(next_tick(version)))
+    }
+
+    /// This state, to be kept beside the record, which goes on with the same body. What is written to its pages from now
+    /// on belongs to `generation`.
+    pub fn fork(&mut self, generation: u64) -> Self {
+        let kept = Self { lease: None, snapshots: 0, is_shared: true, ..self.clone() };
+        self.is_shared = true;
+        if let Body::Pages { generations, .. } = &mut self.body {
+            generations.insert(0, generation);
+        }
+        kept
+    }
+}
+
+pub(crate) fn next_tick(time: DateTime) -> DateTime {
+    DateTime::from_ticks(time.ticks() + 1).unwrap_or(DateTime::MAX)
 }
 
 impl Blobs {

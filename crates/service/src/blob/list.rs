@@ -248,7 +248,7 @@ impl Lister {
                 (Role::Base, _) => include.deleted,
             };
             if earlier.role == Role::Version {
-                last_version = Some((time, earlier.record.clone()));
+                last_version = Some(earlier.record.clone());
             }
             if is_listed {
                 states.push((time, self.earlier(name, time, earlier)));
@@ -259,10 +259,11 @@ impl Lister {
                 let record = Record::decode_shared(record).ok_or_else(damaged)?;
                 Some(listed(name, record.show(self.now).0))
             }
-            (None, _, Some((id, record))) if include.deleted_with_versions => {
+            (None, _, Some(record)) if include.deleted_with_versions => {
+                // The blob is told as it was, but empty and of no version (recorded).
                 let mut shown = listed(name, record.show(self.now).0);
-                shown.properties.lease = None;
-                shown.properties.version = Some(BlobVersion { id, is_current: false });
+                shown.properties.length = 0;
+                shown.properties.version = None;
                 shown.has_versions_only = true;
                 Some(shown)
             }

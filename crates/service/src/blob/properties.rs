@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tavola_engine::StoredRow;
+use tavola_engine::{Change, StoredRow};
 use tavola_model::{
     AccessTier, AccountName, BlobConditions, BlobKind, BlobMoment, BlobTarget, BlobType, Changed, DateTime,
     ErrorCode, LeaseBlob, LeaseDone, LeaseId, SequenceAction, SetBlobHeaders, SetBlobMetadata, SetBlobTags,
@@ -12,8 +12,9 @@ use tavola_model::{
 use super::Blobs;
 use super::change::{BlobLocation, existing_in, put_record};
 use super::conditions::{Unmet, check_write};
+use super::put::ATTEMPTS_MAX;
 use super::record::{Body, Record, StoredTier};
-use super::rows::{Earlier, RECORD_ROW, damaged, earlier_row};
+use super::rows::{Earlier, RECORD_ROW, Role, damaged, earlier_row};
 use crate::catalog::to_its_end;
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
@@ -55,7 +56,7 @@ impl Blobs {
         set: SetBlobMetadata,
     ) -> Result<(Changed, Option<DateTime>), Failure> {
         let location = self.location(account, &set.blob).await?;
-        self.change_record(&location, &set.conditions, |now, record| {
+        self.change_version(&location, &set.conditions, |now, record| {
             record.metadata = set.metadata.clone();
             record.changed = now;
             Ok((Changed(now), record.version))
@@ -118,10 +119,7 @@ impl Blobs {
             let mut record = existing_in(&location, &rows[0])?;
             let conditions = BlobConditions { lease: None, ..lease.conditions.clone() };
             let free = Record { lease: None, ..record.clone() };
-            check_write(&conditions, Some(&free), now, |unmet| match unmet {
-                Unmet::Exists => ErrorCode::ConditionNotMet,
-                other => other.of_write(),
-            })?;
+            check_write(&conditions, Some(&free), now, of_change)?;
             let (after, done) = Lease::apply(record.lease.as_ref(), lease.action, fresh, now)
                 .map_err(|code| Leased::Blob.refusal(code))?;
             record.lease = after;
@@ -154,14 +152,47 @@ impl Blobs {
     ) -> Result<T, Failure> {
         self.transact(location, &[RECORD_ROW], |now, rows| {
             let mut record = existing_in(location, &rows[0])?;
-            record.lease = check_write(conditions, Some(&record), now, |unmet| match unmet {
-                Unmet::Exists => ErrorCode::ConditionNotMet,
-                other => other.of_write(),
-            })?;
+            record.lease = check_write(conditions, Some(&record), now, of_change)?;
             let value = change(now, &mut record)?;
             Ok((vec![put_record(0, &record)], value))
         })
         .await
+    }
+
+    /// The same for a change that makes a new version, where versions are kept.
+    async fn change_version<T: Send>(
+        &self,
+        location: &BlobLocation,
+        conditions: &BlobConditions,
+        mut change: impl FnMut(DateTime, &mut Record) -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        if !self.versions {
+            return self.change_record(location, conditions, change).await;
+        }
+        let generation = self.fresh_generation();
+        for _ in 0..ATTEMPTS_MAX {
+            // The old version has a row of its own, which must be named in advance.
+            let known = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?.kept_at();
+            let done = self
+                .transact(location, &[RECORD_ROW, &earlier_row(known)], |now, rows| {
+                    let mut record = existing_in(location, &rows[0])?;
+                    record.lease = check_write(conditions, Some(&record), now, of_change)?;
+                    if record.kept_at() != known {
+                        return Ok((Vec::new(), None));
+                    }
+                    let kept = record.fork(generation);
+                    record.version = Some(record.next_version(now));
+                    let value = change(now, &mut record)?;
+                    let earlier = Earlier { role: Role::Version, deleted: None, record: kept };
+                    let body = earlier.encode().into();
+                    Ok((vec![put_record(0, &record), Change::Put { index: 1, body }], Some(value)))
+                })
+                .await?;
+            if let Some(value) = done {
+                return Ok(value);
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
     }
 
     /// The same for a state of a blob that may be a snapshot or a version, which have no lease.
@@ -188,9 +219,17 @@ impl Blobs {
             let mut earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(location.space))?;
             check_write(conditions, Some(&earlier.record), now, Unmet::of_write)?;
             let value = change(now, &mut earlier.record)?;
-            Ok((vec![tavola_engine::Change::Put { index: 0, body: earlier.encode().into() }], value))
+            Ok((vec![Change::Put { index: 0, body: earlier.encode().into() }], value))
         })
         .await
+    }
+}
+
+/// The answer to a change of a blob that must be there.
+fn of_change(unmet: Unmet) -> ErrorCode {
+    match unmet {
+        Unmet::Exists => ErrorCode::ConditionNotMet,
+        other => other.of_write(),
     }
 }
 

@@ -159,7 +159,7 @@ impl Blobs {
         for _ in 0..ATTEMPTS_MAX {
             // What is kept of the blob as it was has a row of its own, which must be named in advance.
             let known = if keep.keeps_overwritten() { self.record(location).await? } else { None };
-            let earlier = known.as_ref().map(|known| earlier_row(known.changed));
+            let earlier = known.as_ref().map(|known| earlier_row(known.kept_at()));
             let mut rows = vec![RECORD_ROW, STAGE_ROW];
             rows.extend(further.iter().map(|(row, _)| row.as_slice()));
             rows.extend(earlier.as_deref());
@@ -173,12 +173,12 @@ impl Blobs {
                 if basis.is_some_and(|basis| !basis.is_same(old.as_ref(), rows[1].as_ref())) {
                     return Ok((Vec::new(), Attempt::Stale));
                 }
-                let is_known =
-                    old.as_ref().map(|old| old.changed) == known.as_ref().map(|known| known.changed);
+                let named = |record: Option<&Record>| record.map(|record| (record.changed, record.kept_at()));
+                let is_known = named(old.as_ref()) == named(known.as_ref());
                 if keep.keeps_overwritten() && !is_known {
                     return Ok((Vec::new(), Attempt::Again));
                 }
-                let version = keep.versions.then_some(now);
+                let version = keep.versions.then(|| old.as_ref().map_or(now, |old| old.next_version(now)));
                 let record = replacement.record(old.as_ref(), lease, now, version);
                 let mut changes = vec![put_record(0, &record)];
                 changes.extend(rows[1].is_some().then_some(Change::Delete { index: 1 }));
@@ -255,10 +255,13 @@ impl Replacement {
         now: DateTime,
         version: Option<DateTime>,
     ) -> Record {
+        // Where versions are kept, each that is uploaded is created when it comes; a copy goes on with what was there
+        // (recorded).
+        let is_created = version.is_some() && self.copy.is_none();
         Record {
             kind: self.kind,
             changed: now,
-            created: old.map_or(now, |old| old.created),
+            created: old.filter(|_| !is_created).map_or(now, |old| old.created),
             headers: self.new.headers.clone(),
             metadata: self.new.metadata.clone(),
             tags: self.new.tags.clone(),

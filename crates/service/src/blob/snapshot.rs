@@ -11,12 +11,16 @@ use tavola_model::{
 use super::Blobs;
 use super::change::{BlobLocation, existing_in, put_record, record_in};
 use super::conditions::{Unmet, check_write};
+use super::keep::next_tick;
 use super::put::{ATTEMPTS_MAX, Superseded};
 use super::record::{Body, Record};
 use super::rows::{EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, damaged, earlier_row};
 use crate::catalog::to_its_end;
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
+
+/// The version that a snapshot makes of its blob has its time and a millisecond (recorded).
+const VERSION_AFTER_TICKS: u64 = 10_000;
 
 /// A snapshot that was taken.
 pub(crate) struct Taken {
@@ -33,34 +37,33 @@ impl Blobs {
         for _ in 0..ATTEMPTS_MAX {
             // The name of a snapshot is its time, which must be known before the transaction gives one.
             let known = self.record(&location).await?.ok_or(ErrorCode::BlobNotFound)?;
-            let time = self.clock.now().max(next_tick(known.changed)).max(after);
-            let row = earlier_row(time);
+            let time = self.clock.now().max(next_tick(known.changed.max(known.kept_at()))).max(after);
+            let (row, own) = (earlier_row(time), earlier_row(known.kept_at()));
             let taken = self
-                .transact(&location, &[RECORD_ROW, &row], |now, rows| {
+                .transact(&location, &[RECORD_ROW, &row, &own], |now, rows| {
                     let mut record = existing_in(&location, &rows[0])?;
                     check_unleased(&asked.conditions, &record, now)?;
-                    if rows[1].is_some() || record.changed >= time {
+                    let is_same = !self.versions || record.kept_at() == known.kept_at();
+                    if rows[1].is_some() || record.changed >= time || !is_same {
                         return Ok((Vec::new(), None));
                     }
-                    let mut snapshot = Record {
-                        lease: None,
-                        snapshots: 0,
-                        is_shared: true,
-                        version: None,
-                        ..record.clone()
-                    };
+                    let kept = record.fork(generation);
+                    let mut snapshot = Record { version: None, ..kept.clone() };
                     if !asked.metadata.is_empty() {
                         snapshot.metadata = asked.metadata.clone();
+                        snapshot.changed = time;
                     }
                     let changed = Changed(snapshot.changed);
                     record.snapshots += 1;
-                    record.is_shared = true;
-                    if let Body::Pages { generations, .. } = &mut record.body {
-                        generations.insert(0, generation);
+                    let mut changes = Vec::new();
+                    if self.versions {
+                        let earlier = Earlier { role: Role::Version, deleted: None, record: kept };
+                        changes.push(Change::Put { index: 2, body: earlier.encode().into() });
+                        record.version = DateTime::from_ticks(time.ticks() + VERSION_AFTER_TICKS);
                     }
                     let earlier = Earlier { role: Role::Snapshot, deleted: None, record: snapshot };
-                    let changes =
-                        vec![put_record(0, &record), Change::Put { index: 1, body: earlier.encode().into() }];
+                    changes.push(put_record(0, &record));
+                    changes.push(Change::Put { index: 1, body: earlier.encode().into() });
                     Ok((changes, Some(Taken { changed, snapshot: time, version: record.version })))
                 })
                 .await?;
@@ -112,7 +115,7 @@ impl Blobs {
                 .into_iter()
                 .filter(|(_, earlier)| earlier.role == Role::Snapshot && earlier.deleted.is_none())
                 .collect();
-            let own = earlier_row(known.changed);
+            let own = earlier_row(known.kept_at());
             let mut names = vec![RECORD_ROW, STAGE_ROW, own.as_slice()];
             names.extend(snapshots.iter().map(|(row, _)| row.as_slice()));
             let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
@@ -124,7 +127,8 @@ impl Blobs {
                 if delete.snapshots == DeleteSnapshots::Refuse && record.snapshots > 0 {
                     return Err(ErrorCode::SnapshotsPresent.into());
                 }
-                if record.changed != known.changed || record.snapshots != known.snapshots {
+                let named = |record: &Record| (record.changed, record.kept_at(), record.snapshots);
+                if named(&record) != named(&known) {
                     return Ok((Vec::new(), None));
                 }
                 let deleted = keep.deleted(now);
@@ -181,7 +185,12 @@ impl Blobs {
                         self.tidy_later(location, contents, superseded);
                     }
                 }
-                return Ok(!keep.keeps_overwritten());
+                // What has a version goes on as one; snapshots have none.
+                let keeps = match delete.snapshots {
+                    DeleteSnapshots::Only => keep.deleted_days.is_some(),
+                    DeleteSnapshots::Refuse | DeleteSnapshots::Include => keep.keeps_overwritten(),
+                };
+                return Ok(!keeps);
             }
         }
         Err(ErrorCode::ServerBusy.into())
@@ -297,8 +306,8 @@ fn restore(record: Option<Record>, deleted: &[(Vec<u8>, Earlier)]) -> Vec<Change
     for (at, (_, earlier)) in deleted.iter().enumerate() {
         if base == Some(at) {
             changes.push(Change::Delete { index: 1 + at });
-        } else if earlier.role == Role::Snapshot {
-            restored += 1;
+        } else if matches!(earlier.role, Role::Snapshot | Role::Version) {
+            restored += u32::from(earlier.role == Role::Snapshot);
             let kept = Earlier { deleted: None, ..earlier.clone() };
             changes.push(Change::Put { index: 1 + at, body: kept.encode().into() });
         }
@@ -309,10 +318,6 @@ fn restore(record: Option<Record>, deleted: &[(Vec<u8>, Earlier)]) -> Vec<Change
         changes.push(put_record(0, &record));
     }
     changes
-}
-
-fn next_tick(time: DateTime) -> DateTime {
-    DateTime::from_ticks(time.ticks() + 1).unwrap_or(DateTime::MAX)
 }
 
 /// Checks the conditions of a request that needs no lease, but must not name a wrong one.

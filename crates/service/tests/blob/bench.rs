@@ -7,11 +7,12 @@ use bytes::{Bytes, BytesMut};
 use tavola_auth::Permitted;
 use tavola_engine::{BytesSource, ContentStore, Engine, MemoryContents, MemoryEngine};
 use tavola_model::{
-    AccountName, AppendBlock, AppendConditions, BlobCommand, BlobConditions, BlobHeaders, BlobMoment,
-    BlobName, BlobOutcome, BlobPath, BlobTarget, BlockId, BlockSource, ByteRange, Clock, Command,
+    AccountCommand, AccountName, AppendBlock, AppendConditions, BlobCommand, BlobConditions, BlobHeaders,
+    BlobMoment, BlobName, BlobOutcome, BlobPath, BlobTarget, BlockId, BlockSource, ByteRange, Clock, Command,
     ContainerConditions, ContainerName, CopyBlob, CopySource, CreateContainer, DateTime, DeleteBlob,
-    DeleteContainer, DeleteSnapshots, ErrorCode, GetBlob, GetBlobProperties, Metadata, NewBlob, NewKind,
-    Outcome, PublicAccess, PutBlob, PutBlock, PutBlockList, RehydratePriority, SnapshotBlob, TransferSums,
+    DeleteContainer, DeleteRetention, DeleteSnapshots, ErrorCode, GetBlob, GetBlobProperties, Metadata,
+    NewBlob, NewKind, Outcome, PublicAccess, PutBlob, PutBlock, PutBlockList, RehydratePriority,
+    ServiceError, ServicePropertiesPatch, SnapshotBlob, StorageService, TransferSums,
 };
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
@@ -92,6 +93,26 @@ impl Bench {
 
     pub fn delete(&self, target: BlobTarget, snapshots: DeleteSnapshots) -> Result<(), ErrorCode> {
         self.run(delete(target, snapshots)).map(|_| ())
+    }
+
+    /// Lets what is deleted be had back for so many days.
+    pub fn retain_deleted(&self, days: u32) {
+        let account = AccountName::parse("devstoreaccount1").unwrap();
+        let patch = ServicePropertiesPatch {
+            delete_retention: Some(DeleteRetention { days: Some(days), ..DeleteRetention::default() }),
+            ..ServicePropertiesPatch::default()
+        };
+        let set = Command::Account(AccountCommand::SetServiceProperties(Box::new(patch)));
+        let permitted = Permitted::unchecked_for_test(account, set, None).at_service(StorageService::Blob);
+        let done = self.runtime.block_on(self.service.execute(permitted)).unwrap();
+        assert!(matches!(done, Outcome::Account(_)), "{done:?}");
+    }
+
+    /// The refusal of a command, with all that it tells.
+    pub fn refused(&self, command: BlobCommand) -> ServiceError {
+        let account = AccountName::parse("devstoreaccount1").unwrap();
+        let permitted = Permitted::unchecked_for_test(account, Command::Blob(Box::new(command)), None);
+        self.runtime.block_on(self.service.execute(permitted)).unwrap_err()
     }
 
     /// Bytes of contents, once what is cleaned up behind answers is gone.

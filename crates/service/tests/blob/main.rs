@@ -12,3 +12,4 @@ mod restored;
 mod scrubber;
 mod states;
 mod troubled;
+mod versions;

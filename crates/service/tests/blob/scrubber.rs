@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use tavola_auth::Permitted;
 use tavola_model::{
-    AccountCommand, AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, DeleteRetention,
-    DeleteSnapshots, ErrorCode, ListBlobs, ListInclude, Outcome, ServicePropertiesPatch, StorageService,
+    AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, DeleteSnapshots, ErrorCode, ListBlobs,
+    ListInclude, Outcome,
 };
 use tavola_service::{AnswerBudget, ScrubPace};
 
@@ -62,15 +62,7 @@ fn uncommitted_blocks_go_a_week_after_the_last_one_was_put_also_those_in_rows() 
 #[test]
 fn what_was_deleted_softly_goes_when_its_time_is_over() {
     let bench = Bench::new();
-    let account = AccountName::parse("devstoreaccount1").unwrap();
-    let patch = ServicePropertiesPatch {
-        delete_retention: Some(DeleteRetention { days: Some(3), ..DeleteRetention::default() }),
-        ..ServicePropertiesPatch::default()
-    };
-    let set = Command::Account(AccountCommand::SetServiceProperties(Box::new(patch)));
-    let permitted = Permitted::unchecked_for_test(account, set, None).at_service(StorageService::Blob);
-    let done = bench.runtime.block_on(bench.service.execute(permitted)).unwrap();
-    assert!(matches!(done, Outcome::Account(_)), "{done:?}");
+    bench.retain_deleted(3);
     for (name, length) in [("little", 10), ("much", 100_000)] {
         bench.put(name, &bytes(1, length));
         bench.delete(path(name).into(), DeleteSnapshots::Refuse).unwrap();
