@@ -272,11 +272,20 @@ pub(crate) fn encode_error(reply: &Reply, error: &ServiceError, now: DateTime) -
     if is_not_modified {
         return response;
     }
-    let is_told =
-        error.code != ErrorCode::CopySourceConditionNotMet || reply.version.is_at_least(SOURCE_TOLD_VERSION);
-    let message = if is_told { &error.message } else { ServiceError::SOURCE_UNVERIFIED };
-    let body = xml::write_error(&shown, &full_message(message, reply, now));
+    let body = xml::write_error(&shown, &full_message(message(reply, error), reply, now));
     Response { body: body.into(), ..response }
+}
+
+/// The text of a refusal.
+fn message<'a>(reply: &Reply, error: &'a ServiceError) -> &'a str {
+    match error.code {
+        ErrorCode::CopySourceConditionNotMet if !reply.version.is_at_least(SOURCE_TOLD_VERSION) => {
+            ServiceError::SOURCE_UNVERIFIED
+        }
+        // Shorter than that of the other services (recorded).
+        ErrorCode::ServerBusy if error.message == error.code.message() => "The server is busy.",
+        _ => &error.message,
+    }
 }
 
 /// The version is refused by whoever stands before the service.
@@ -326,5 +335,18 @@ mod tests {
             assert_eq!(response.status, StatusCode::PRECONDITION_FAILED);
             assert!(body.contains(&format!("<Message>{text}")), "{version}: {body}");
         }
+    }
+
+    #[test]
+    fn a_busy_server_says_so_in_the_words_of_the_blob_service() {
+        let reply = Reply::of(&Method::GET, &HeaderMap::new(), None, "id".into(), false);
+        let text = |error: ServiceError| {
+            let response = encode_error(&reply, &error, DateTime::MIN);
+            assert_eq!(response.status, StatusCode::SERVICE_UNAVAILABLE);
+            String::from_utf8(response.body.to_vec()).unwrap()
+        };
+        assert!(text(ErrorCode::ServerBusy.into()).contains("<Message>The server is busy.\n"));
+        let own = ServiceError::with_message(ErrorCode::ServerBusy, "Egress is over the account limit.");
+        assert!(text(own).contains("<Message>Egress is over the account limit.\n"));
     }
 }
