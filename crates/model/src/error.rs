@@ -54,6 +54,7 @@ error_codes! {
     BlockCountExceedsLimit = "The committed block count cannot exceed the maximum limit of 50,000 blocks.",
     BlockListTooLong = "The block list may not contain more than 50,000 blocks.",
     BothCrc64AndMd5HeaderPresent as BothCrc64AndMd5RangeHeaderPresent = "Both x-ms-range-get-content-crc64 header and x-ms-range-get-content-md5 header are present.",
+    BothUserTagsAndSourceTagsCopyPresent as BothUserTagsAndSourceTagsCopyPresentException = "x-ms-tags header must not be present with x-ms-copy-source-tag-option as COPY.",
     CannotChangeToLowerTier = "A higher blob tier has already been explicitly set.",
     CannotVerifyCopySource = "The specified blob does not exist.",
     CopySourceConflict as CannotVerifyCopySource = "Could not verify the copy source.",

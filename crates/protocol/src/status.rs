@@ -10,6 +10,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         AccessTierNotSupportedForBlobType
         | BlockListTooLong
         | BothCrc64AndMd5HeaderPresent
+        | BothUserTagsAndSourceTagsCopyPresent
         | CommandsInBatchActOnDifferentPartitions
         | CopyAcrossAccountsNotSupported
         | CopySourceInvalid

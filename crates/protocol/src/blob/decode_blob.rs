@@ -192,14 +192,18 @@ pub(super) fn delete(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCo
     Ok(BlobCommand::DeleteBlob(DeleteBlob { target, snapshots, is_permanent, conditions }))
 }
 
-/// `x-ms-copy-source-tag-option`.
+/// `x-ms-copy-source-tag-option`. Tags come from the source or from the request, never from both.
 pub(super) fn copies_tags(request: &BlobRequest<'_>) -> Result<bool, ServiceError> {
     let option = parsed(request.headers, "x-ms-copy-source-tag-option", |text| match text {
         _ if text.eq_ignore_ascii_case("copy") => Some(true),
         _ if text.eq_ignore_ascii_case("replace") => Some(false),
         _ => None,
     })?;
-    Ok(option.unwrap_or(false))
+    let copies = option.unwrap_or(false);
+    if copies && given(request.headers, "x-ms-tags").is_some() {
+        return Err(ErrorCode::BothUserTagsAndSourceTagsCopyPresent.into());
+    }
+    Ok(copies)
 }
 
 pub(super) fn copy(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
@@ -357,5 +361,20 @@ mod tests {
         let from_url = [("x-ms-blob-type", "BlockBlob"), ("x-ms-copy-source", "http://127.0.0.1/acct/con/a")];
         check("PUT /con/b", &from_url, "P10", "InvalidBlobTier");
         check("PUT /con/b", &from_url, "Cool", "ok");
+    }
+
+    #[test]
+    fn tags_come_from_the_source_or_from_the_request_and_not_from_both() {
+        let source = ("x-ms-copy-source", "http://127.0.0.1/acct/con/a");
+        let (copies, tags) = (("x-ms-copy-source-tag-option", "COPY"), ("x-ms-tags", "a=b"));
+        for kind in [None, Some(("x-ms-blob-type", "BlockBlob"))] {
+            let code = |headers: &[(&'static str, &str)]| {
+                let headers: Vec<_> = headers.iter().copied().chain([source]).chain(kind).collect();
+                decoded("PUT /con/b", &headers).map_or_else(|error| error.code.as_str(), |_| "ok")
+            };
+            assert_eq!(code(&[copies]), "ok");
+            assert_eq!(code(&[tags]), "ok");
+            assert_eq!(code(&[copies, tags]), "BothUserTagsAndSourceTagsCopyPresentException");
+        }
     }
 }
