@@ -294,8 +294,8 @@ pub const OPERATIONS: [Operation; 37] = [
     blob(|at| BlobCommand::GetBlobTags(at.clone(), when()), "t"),
     blob(
         |at| {
-            let (target, tags) = (at.clone(), BlobTags::default());
-            BlobCommand::SetBlobTags(SetBlobTags { target, tags, sums: sums(), conditions: when() })
+            let (target, tags, text) = (at.clone(), BlobTags::default(), Default::default());
+            BlobCommand::SetBlobTags(SetBlobTags { target, tags, sums: sums(), text, conditions: when() })
         },
         "t",
     ),

@@ -171,6 +171,8 @@ pub struct SetBlobTags {
     pub tags: BlobTags,
     /// What the body must add up to.
     pub sums: TransferSums,
+    /// The body as it was sent, for its sums.
+    pub text: bytes::Bytes,
     /// When.
     pub conditions: BlobConditions,
 }

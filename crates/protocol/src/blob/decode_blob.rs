@@ -146,7 +146,8 @@ pub(super) fn set_metadata(blob: BlobPath, request: &BlobRequest<'_>) -> Result<
 pub(super) fn set_tags(path: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
     let (target, conditions) = write(path, request)?;
     let (tags, sums) = (parse_tags(request.body)?, body_sums(request.headers)?);
-    Ok(BlobCommand::SetBlobTags(SetBlobTags { target, tags, sums, conditions }))
+    let text = request.body.clone();
+    Ok(BlobCommand::SetBlobTags(SetBlobTags { target, tags, sums, text, conditions }))
 }
 
 pub(super) fn lease(blob: BlobPath, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {

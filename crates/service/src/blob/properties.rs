@@ -15,6 +15,7 @@ use super::conditions::{Unmet, check_write};
 use super::put::ATTEMPTS_MAX;
 use super::record::{Body, Record, StoredTier};
 use super::rows::{Earlier, RECORD_ROW, Role, damaged, earlier_row};
+use super::sums::Sums;
 use crate::catalog::to_its_end;
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
@@ -66,6 +67,7 @@ impl Blobs {
 
     /// Sets the tags. They are no part of what the ETag stands for.
     pub async fn set_tags(self: &Arc<Self>, account: &AccountName, set: SetBlobTags) -> Result<(), Failure> {
+        Sums::of(&set.text, set.sums.md5.is_some()).check(&set.sums)?;
         let location = self.location(account, &set.target.path).await?;
         let blobs = self.clone();
         to_its_end(async move {

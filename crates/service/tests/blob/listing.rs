@@ -87,6 +87,7 @@ fn blobs_are_found_by_the_tags_that_they_have_now() {
             target: path(name).into(),
             tags: BlobTags::parse(pairs).unwrap(),
             sums: TransferSums::default(),
+            text: Default::default(),
             conditions: BlobConditions::default(),
         });
         bench.run(command).unwrap();

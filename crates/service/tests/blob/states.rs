@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use tavola_model::{
-    AccessTier, BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTarget, DeleteSnapshots, ErrorCode,
-    EtagMatch, Guid, LeaseAction, LeaseBlob, LeaseDuration, LeaseId, NewKind, RehydratePriority, SetBlobTier,
-    VersionConditions,
+    AccessTier, BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTags, BlobTarget, DeleteSnapshots,
+    ErrorCode, EtagMatch, Guid, LeaseAction, LeaseBlob, LeaseDuration, LeaseId, Metadata, NewKind,
+    RehydratePriority, SetBlobTags, SetBlobTier, SnapshotBlob, TransferSums, VersionConditions,
 };
 use tavola_service::ServiceSettings;
 
@@ -162,4 +162,42 @@ fn what_leaves_the_archive_can_be_read_when_it_has_left_it() {
     assert_eq!(shown(), (AccessTier::Cool, false));
     assert_eq!(bench.get("b").unwrap(), body);
     assert!(set(AccessTier::Hot), "it is in the archive no more");
+}
+
+#[test]
+fn tags_whose_body_was_changed_on_its_way_are_not_set() {
+    let bench = Bench::new();
+    bench.put("b", &bytes(1, 10));
+    let set = |sums| {
+        let set = SetBlobTags {
+            target: path("b").into(),
+            tags: BlobTags::parse([("a".to_owned(), "b".to_owned())]).unwrap(),
+            sums,
+            text: Bytes::from_static(b"<Tags/>"),
+            conditions: BlobConditions::default(),
+        };
+        bench.run(BlobCommand::SetBlobTags(set)).map(drop)
+    };
+    let none = TransferSums::default();
+    assert_eq!(set(TransferSums { md5: Some([0; 16]), ..none }), Err(ErrorCode::Md5Mismatch));
+    assert_eq!(set(TransferSums { crc64: Some(7), ..none }), Err(ErrorCode::Crc64Mismatch));
+    assert!(properties(&bench).tags.is_empty());
+    assert_eq!(set(none), Ok(()));
+    assert_eq!(properties(&bench).tags.len(), 1);
+}
+
+#[test]
+fn a_snapshot_with_metadata_of_its_own_has_an_etag_of_its_own() {
+    let bench = Bench::new();
+    bench.put("b", &bytes(1, 10));
+    let blob = properties(&bench).changed;
+    for (pairs, is_own) in [(vec![], false), (vec![("a".to_owned(), "b".to_owned())], true)] {
+        let metadata = Metadata::parse(pairs).unwrap();
+        let asked = SnapshotBlob { blob: path("b"), metadata, conditions: BlobConditions::default() };
+        match bench.run(BlobCommand::SnapshotBlob(asked)).unwrap() {
+            BlobOutcome::BlobSnapshotTaken { changed, .. } => assert_eq!(changed != blob, is_own),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(properties(&bench).changed, blob);
+    }
 }
