@@ -105,7 +105,7 @@ pub(super) fn put_blob_from_url(
     let own = if copies { blob_headers(headers)? } else { own_headers(headers)? };
     Ok(BlobCommand::PutBlobFromUrl(Box::new(PutBlobFromUrl {
         blob,
-        source: from_url(headers)?,
+        source: with_md5(from_url(headers)?, tells_md5(request)),
         new: new_blob(BlobType::Block, own, request)?,
         copies_headers: copies,
         copies_tags: copies_tags(request)?,

@@ -156,12 +156,9 @@ impl Blobs {
                 if let Some(superseded) = superseded {
                     blobs.clean_up(location, superseded, &tags);
                 }
-                return Ok(BlobWritten {
-                    changed: Changed(replaced.changed),
-                    md5: sums.md5,
-                    crc64: (!put.sums.tells_md5).then_some(sums.crc64),
-                    version: replaced.version,
-                });
+                let BlockWritten { md5, crc64 } = sums.told(&put.sums);
+                let (changed, version) = (Changed(replaced.changed), replaced.version);
+                return Ok(BlobWritten { changed, md5, crc64, version });
             }
             Err(ErrorCode::ServerBusy.into())
         })

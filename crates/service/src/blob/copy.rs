@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tavola_engine::{ContentError, ContentSize, Owner};
 use tavola_model::{
-    AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobWritten, BlockAppended,
-    BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, ErrorCode, FromUrl, NewBlob,
-    PutBlobFromUrl, PutBlockFromUrl, ServiceError, TransferSums,
+    AccessTier, AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobType, BlobWritten,
+    BlockAppended, BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, DateTime, ErrorCode,
+    FromUrl, NewBlob, PutBlobFromUrl, PutBlockFromUrl, ServiceError, TransferSums,
 };
 
 use super::Blobs;
@@ -23,7 +23,7 @@ use super::pending::PendingCopy;
 use super::pieces::{Data, Piece};
 use super::put::{Overwrites, Replacement};
 use super::receive::Unnamed;
-use super::record::{Body, Record};
+use super::record::{Body, Record, StoredTier};
 use super::sums::Sums;
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
@@ -50,9 +50,13 @@ impl Blobs {
         // A source that is not there is told before a condition on the target that is not met, a lease is not.
         let lease = BlobConditions { lease: copy.conditions.lease, ..BlobConditions::default() };
         self.check_before(&location, &lease, answer).await?;
-        let (source_place, record) = self.copy_source(&copy).await?;
+        let (source_place, record) = self.copy_source(account, &copy).await?;
         copy.tier.map_or(Ok(()), |tier| tier.check_new(record.kind.blob_type()))?;
-        self.check_before(&location, &copy.conditions, answer).await?;
+        let target = self.check_before(&location, &copy.conditions, answer).await?;
+        let blob_type = if copy.is_sync { BlobType::Block } else { record.kind.blob_type() };
+        if target.is_some_and(|target| target.kind.blob_type() != blob_type) {
+            return Err(ErrorCode::InvalidBlobType.into());
+        }
         let id = self.fresh_guid();
         let total = record.body.length();
         let is_pending = !copy.is_sync && total > self.copy_bytes_max;
@@ -64,7 +68,7 @@ impl Blobs {
                 source: source.clone(),
                 changed: record.changed,
             });
-        let (kind, copied, sums) = if let Some(pending) = &pending {
+        let (kind, copied, told) = if let Some(pending) = &pending {
             self.note_copy(&location, pending).await?;
             let body = self.empty_body(&record);
             (record.kind, CopiedBody { body, further: Vec::new(), unnamed: Vec::new() }, None)
@@ -73,7 +77,8 @@ impl Blobs {
             let (unnamed, sums) =
                 self.copy_bytes(&source_place, &record, 0..total, &location, &announced).await?;
             let body = Body::Data(unnamed.data());
-            (BlobKind::Block, CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] }, Some(sums))
+            let told = Some(sums.told(&announced));
+            (BlobKind::Block, CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] }, told)
         } else {
             (record.kind, self.copy_body(&source_place, &record, &location, &AtomicU64::new(0)).await?, None)
         };
@@ -114,8 +119,8 @@ impl Blobs {
             changed: Changed(replaced.changed),
             id,
             status,
-            md5: sums.and_then(|sums| sums.md5),
-            crc64: sums.map(|sums| sums.crc64),
+            md5: told.and_then(|told| told.md5),
+            crc64: told.and_then(|told| told.crc64),
             is_sync: copy.is_sync,
             version: replaced.version,
         })
@@ -132,6 +137,7 @@ impl Blobs {
         let lease = BlobConditions { lease: put.conditions.lease, ..BlobConditions::default() };
         self.check_before(&location, &lease, Unmet::of_write).await?;
         let (unnamed, sums, record) = self.read_url(&put.source, &location).await?;
+        let told = sums.told(&put.source.sums);
         let PutBlobFromUrl { mut new, copies_headers, copies_tags, conditions, .. } = put;
         if copies_headers {
             let given = std::mem::replace(&mut new.headers, record.headers.clone());
@@ -166,8 +172,8 @@ impl Blobs {
         let replaced = self.replace(location, replacement, Vec::new(), vec![unnamed]).await?;
         Ok(BlobWritten {
             changed: Changed(replaced.changed),
-            md5: sums.md5,
-            crc64: Some(sums.crc64),
+            md5: told.md5,
+            crc64: told.crc64,
             version: replaced.version,
         })
     }
@@ -204,7 +210,11 @@ impl Blobs {
     }
 
     /// The source of Copy Blob, if its conditions are met.
-    async fn copy_source(&self, copy: &CopyBlob) -> Result<(BlobLocation, Record), Failure> {
+    async fn copy_source(
+        &self,
+        account: &AccountName,
+        copy: &CopyBlob,
+    ) -> Result<(BlobLocation, Record), Failure> {
         let found = self.find_source(&copy.source).await;
         let (location, record) = if copy.is_sync { found.map_err(as_copied_url)? } else { found? };
         check_source(&copy.source_conditions, &record).map_err(|unmet| match copy.is_sync {
@@ -214,7 +224,8 @@ impl Blobs {
         let now = self.clock.now();
         Lease::admit_read(record.lease.as_ref(), copy.source_lease, Leased::Blob, now)?;
         if record.is_archived(now) {
-            return Err(ErrorCode::BlobArchived.into());
+            let is_own = location.account == *account;
+            check_archived(copy, &record, is_own, now)?;
         }
         record.refuse_while_copying()?;
         Ok((location, record))
@@ -359,6 +370,19 @@ fn as_copied_url(failure: Failure) -> Failure {
             Failure::Refused(ServiceError::with_message(ErrorCode::CannotVerifyCopySource, text))
         }
         other => other,
+    }
+}
+
+/// Refuses a copy of an archived blob, unless it goes to another tier of the same account and leaves its source alone.
+/// Nothing has to be fetched from an archive here, so the copy can be read when it is made.
+fn check_archived(copy: &CopyBlob, source: &Record, is_own: bool, now: DateTime) -> Result<(), ErrorCode> {
+    let is_online = copy.tier.is_some_and(|tier| tier != AccessTier::Archive);
+    if copy.is_sync || !is_online || !is_own {
+        return Err(ErrorCode::BlobArchived);
+    }
+    match source.tier(now) {
+        Some(StoredTier { rehydrate_to: Some(_), .. }) => Err(ErrorCode::BlobBeingRehydrated),
+        _ => Ok(()),
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tavola_engine::{Change, StoredRow};
 use tavola_model::{
-    AccessTier, AccountName, BlobConditions, BlobKind, BlobMoment, BlobTarget, BlobType, Changed, DateTime,
-    ErrorCode, LeaseBlob, LeaseDone, LeaseId, SequenceAction, SetBlobHeaders, SetBlobMetadata, SetBlobTags,
-    SetBlobTier,
+    AccessTier, AccountName, BlobConditions, BlobKind, BlobMoment, BlobTarget, BlobType, Changed, CopyStatus,
+    DateTime, ErrorCode, LeaseBlob, LeaseDone, LeaseId, SequenceAction, SetBlobHeaders, SetBlobMetadata,
+    SetBlobTags, SetBlobTier,
 };
 
 use super::Blobs;
@@ -41,6 +41,8 @@ impl Blobs {
                 record.headers = headers.clone();
             }
             resize(record, &set)?;
+            // Properties tell of a copy as long as nobody has written to its target since.
+            record.copy = record.copy.take().filter(|copy| copy.status == CopyStatus::Pending);
             record.changed = now;
             let sequence = match record.kind {
                 BlobKind::Page { sequence } => Some(sequence),
