@@ -158,12 +158,21 @@ async fn session(console: &Console, request: Request<Incoming>, origin: Origin) 
             if let Some(visit) = visit {
                 return show_session(console, &visit.session);
             }
+            // Whoever has to sign in gets a session when they do: asking alone takes no room.
+            if !is_open {
+                return show_session(console, &Session::nobody());
+            }
             let (name, session) = console.inner.sessions.sign_in(None, Shown::Nothing, is_open);
             with_cookie((console, origin), show_session(console, &session), &name)
         }
         Method::POST => {
-            // A form of another site cannot send this header; a script of another site may not.
-            if !visit.as_ref().is_some_and(|visit| carries_token(&headers, &visit.session)) {
+            // A form of another site cannot send this header; a script of another site may not. Whoever has no session
+            // yet has no token to put into it.
+            let is_ours = match &visit {
+                Some(visit) => carries_token(&headers, &visit.session),
+                None => headers.contains_key(CSRF_HEADER),
+            };
+            if !is_ours {
                 return refuse(
                     StatusCode::FORBIDDEN,
                     "TokenRequired",

@@ -3,7 +3,8 @@
 //! A session is a random name in a cookie that scripts cannot read and other sites cannot cause to be sent. It opens
 //! accounts: those whose key was shown, as long as they have that key; all of them, if the console token was shown, as
 //! long as it is the token; and where the console faces this machine only, those whose key is public in any case.
-//! Sessions are bounded in number and time, and end with the process.
+//! Sessions are bounded in number and time, and end with the process. Of too many those go first to which nobody has
+//! signed in.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,6 +39,22 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Of somebody who has shown nothing.
+    pub fn nobody() -> Self {
+        Self {
+            csrf: String::new(),
+            is_open: false,
+            token: None,
+            proofs: HashMap::new(),
+            last_used: Duration::ZERO,
+        }
+    }
+
+    /// Whether somebody has signed in to it.
+    fn is_signed_in(&self) -> bool {
+        self.token.is_some() || !self.proofs.is_empty()
+    }
+
     /// Whether it opens an account now. `token` is the console token of now.
     pub fn opens(&self, account: &Account, token: Option<&str>) -> bool {
         self.is_open && account.has_public_key()
@@ -89,13 +106,7 @@ impl Sessions {
         let (name, csrf) = (self.secret(), self.secret());
         let mut sessions = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         let old = old.and_then(|old| sessions.remove(old));
-        let mut session = old.unwrap_or_else(|| Session {
-            csrf: String::new(),
-            is_open,
-            token: None,
-            proofs: HashMap::new(),
-            last_used: now,
-        });
+        let mut session = old.unwrap_or_else(Session::nobody);
         (session.csrf, session.last_used, session.is_open) = (csrf, now, is_open);
         match shown {
             Shown::Nothing => {}
@@ -107,7 +118,8 @@ impl Sessions {
         }
         sessions.retain(|_, session| now.saturating_sub(session.last_used) <= IDLE_TIME_MAX);
         if sessions.len() >= SESSIONS_MAX
-            && let Some(oldest) = sessions.iter().min_by_key(|(_, session)| session.last_used)
+            && let Some(oldest) =
+                sessions.iter().min_by_key(|(_, session)| (session.is_signed_in(), session.last_used))
         {
             let oldest = oldest.0.clone();
             sessions.remove(&oldest);
@@ -137,4 +149,21 @@ impl Sessions {
 pub(crate) fn same_secret(left: &str, right: &str) -> bool {
     let (left, right) = (left.as_bytes(), right.as_bytes());
     left.len() == right.len() && left.iter().zip(right).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tavola_system::{SystemClock, SystemRandom};
+
+    #[test]
+    fn sessions_without_a_sign_in_never_push_out_one_with() {
+        let sessions = Sessions::new(Arc::new(SystemClock), Arc::new(SystemRandom));
+        let (signed_in, _) = sessions.sign_in(None, Shown::Token("the token".into()), false);
+        for _ in 0..2 * SESSIONS_MAX {
+            sessions.sign_in(None, Shown::Nothing, true);
+        }
+        assert!(sessions.find(&signed_in).is_some());
+        assert_eq!(sessions.by_name.lock().unwrap().len(), SESSIONS_MAX);
+    }
 }

@@ -350,8 +350,20 @@ async fn behind_a_proxy_or_beyond_loopback_everybody_signs_in() {
         assert_eq!(got.json()["signedIn"], json!(false), "{header}");
     }
     let public = Serving::start(false, &[&development()]).await;
+    let got = public.ask("GET /api/session", &[], "").await;
+    assert_eq!((got.status, got.json()["signedIn"].clone()), (200, json!(false)));
+    assert!(!got.headers.contains_key("set-cookie"), "asking alone makes no session");
     let session = public.session().await;
-    assert_eq!(public.with("GET /api/resources?account=devstoreaccount1", &session, "").await.status, 403);
+    assert_eq!(
+        public.with("GET /api/resources?account=devstoreaccount1", &session, "").await.code(),
+        refused(401, "SignInRequired")
+    );
+    let shown = json!({ "account": DEV, "key": DEVELOPMENT_KEY }).to_string();
+    assert_eq!(
+        public.ask("POST /api/session", &[], &shown).await.code(),
+        refused(403, "TokenRequired"),
+        "a form of another site sends no such header"
+    );
     let session = public.sign_in(json!({ "account": DEV, "key": DEVELOPMENT_KEY })).await.unwrap();
     assert_eq!(public.with("GET /api/resources?account=devstoreaccount1", &session, "").await.status, 200);
 }
@@ -397,7 +409,7 @@ async fn a_key_opens_its_account_for_as_long_as_it_is_one_and_a_token_opens_all(
 #[tokio::test]
 async fn signing_in_changes_the_name_of_the_session_and_signing_out_ends_it() {
     let serving = Serving::start(false, &[&development()]).await;
-    let (before, csrf) = serving.session().await;
+    let (before, csrf) = serving.sign_in(json!({ "account": DEV, "key": DEVELOPMENT_KEY })).await.unwrap();
     let headers = [("Cookie", before.as_str()), ("X-Tavola-Csrf", csrf.as_str())];
     let shown = json!({ "account": DEV, "key": DEVELOPMENT_KEY }).to_string();
     let got = serving.ask("POST /api/session", &headers, &shown).await;
