@@ -2,7 +2,7 @@
 //! of which types.
 //!
 //! A look reads a table from its start through the service, a page at a time, up to so many entities; one table at a
-//! time, and not again for a while. A table that has more says so. Pages are shown what the last look found.
+//! time, and not again for a while, which is longer the more there is to read. A table that has more says so. Pages are shown what the last look found.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,8 +30,10 @@ const SAMPLE_CHARS_MAX: usize = 100;
 const PROPERTIES_MAX: usize = 400;
 /// Tables that are remembered.
 const TABLES_MAX: usize = 2_000;
-/// How old a look may be.
+/// How old a look at a small table may be.
 const AGE_MAX: Duration = Duration::from_secs(20);
+/// How much older a look may be for each entity that it has read: the more it reads, the less often it is done.
+const AGE_PER_ENTITY: Duration = Duration::from_millis(30);
 
 /// What a look found.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +107,14 @@ struct Seen {
     sight: Option<Arc<Sight>>,
 }
 
+impl Seen {
+    /// How old it may be.
+    fn age_max(&self) -> Duration {
+        let entities = self.sight.as_ref().map_or(0, |sight| sight.entities);
+        AGE_MAX + AGE_PER_ENTITY * u32::try_from(entities).unwrap_or(u32::MAX)
+    }
+}
+
 impl Sights {
     pub fn new(service: Service, clock: Arc<dyn Clock>) -> Self {
         Self { service, clock, state: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
@@ -121,10 +131,11 @@ impl Sights {
         let now = self.clock.monotonic();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.len() >= TABLES_MAX && !state.contains_key(key) {
-            state.retain(|_, seen| now.saturating_sub(seen.at) < AGE_MAX);
+            state.retain(|_, seen| now.saturating_sub(seen.at) < seen.age_max());
         }
         let seen = state.entry(key.clone()).or_default();
-        let is_due = !seen.is_looking && (seen.sight.is_none() || now.saturating_sub(seen.at) >= AGE_MAX);
+        let is_old = seen.sight.is_none() || now.saturating_sub(seen.at) >= seen.age_max();
+        let is_due = !seen.is_looking && is_old;
         seen.is_looking |= is_due;
         is_due
     }
