@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `hello` | the time of the server |
 //! | `figures` | requests by kind in each of the last seconds, and the figures of the last minute |
-//! | `tail` | the requests since the last event |
+//! | `tail` | requests since the last event, and how many there were (`of`) |
 //! | `health` | whether the store answers, its figures, the disk |
 //!
 //! A stream ends with its session. A page that does not read gets nothing more until it does: nothing is queued.
@@ -51,7 +51,7 @@ pub(crate) fn stream(console: &Console, visit: Visit) -> Answer {
 async fn feed(console: &Console, session_name: &str, sender: &mpsc::Sender<Bytes>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut last, mut count) = (0, 0_u64);
+    let (mut last, mut total, mut count) = (0, 0, 0_u64);
     let mut first = vec![event("hello", &json!({ "now": console.now_ms() }))];
     loop {
         tokio::select! {
@@ -66,10 +66,12 @@ async fn feed(console: &Console, session_name: &str, sender: &mpsc::Sender<Bytes
         };
         let mut events = std::mem::take(&mut first);
         events.push(event("figures", &console.figures(Span::Minute, is_shown)));
-        let (requests, now_last) = console.inner.parts.tail.since(last, REQUESTS_MAX, is_shown);
-        last = now_last;
-        if !requests.is_empty() {
-            events.push(event("tail", &Value::Array(requests)));
+        let new = console.inner.parts.tail.since(last, REQUESTS_MAX, &is_shown);
+        // The first event has what there was before the page: nothing of it is left out of a second.
+        let of = if count == 0 { new.requests.len() as u64 } else { new.total.saturating_sub(total) };
+        (last, total) = (new.last, new.total);
+        if of > 0 || !new.requests.is_empty() {
+            events.push(event("tail", &json!({ "of": of, "requests": new.requests })));
         }
         if count.is_multiple_of(HEALTH_EVERY) {
             events.push(event("health", &console.health().await));
@@ -93,14 +95,20 @@ impl Console {
     /// The last minute or more, and the rates of the tables and queues that are shown.
     pub(crate) fn figures(&self, span: Span, is_shown: impl Fn(&AccountName) -> bool) -> Value {
         let parts = &self.inner.parts;
-        let mut minute = parts.traffic.figures(parts.clock.now(), span);
-        let is_shown = |account: &str| AccountName::parse(account).is_some_and(|account| is_shown(&account));
-        minute.tables.retain(|table| is_shown(&table.account));
-        minute.queues.retain(|queue| is_shown(&queue.account));
+        let now = parts.clock.now();
+        let mut minute = parts.traffic.figures(now, span);
+        let is_named = |account: &str| AccountName::parse(account).is_some_and(|account| is_shown(&account));
+        minute.tables.retain(|table| is_named(&table.account));
+        minute.queues.retain(|queue| is_named(&queue.account));
+        let (seconds, rates) = parts.tail.with_series(|series| {
+            series.fill(&mut minute, now.unix_seconds(), span, &is_shown);
+            (series.seconds(&is_shown), series.rates(now.unix_seconds(), &is_shown))
+        });
         json!({
             "now": self.now_ms(),
             "kinds": crate::tail::KINDS,
-            "seconds": parts.tail.seconds(),
+            "seconds": seconds,
+            "rates": rates,
             "minute": serde_json::to_value(minute).unwrap_or_default(),
         })
     }

@@ -19,6 +19,7 @@ mod insight;
 mod listen;
 mod respond;
 mod sas;
+mod series;
 mod server_view;
 mod session;
 mod sight;

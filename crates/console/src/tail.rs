@@ -1,10 +1,10 @@
-//! The last requests, and how many of each kind there were in each of the last seconds.
+//! The last requests, and what is counted of all of them (`series.rs`).
 //!
-//! Bounded: so many requests, so many seconds. Under load only some of the requests come here (each says for how many it
-//! stands), and a page gets at most so many of them in a second.
+//! Bounded: so many requests. Under load only some of the requests come here (each says for how many it stands), and a
+//! page gets at most so many of them in a second, with the number that there were.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,8 +12,9 @@ use tavola_model::{AccountName, PlanKind, StorageService};
 use tavola_odata::write_filter;
 use tavola_telemetry::{AccessRecord, RecordSink, Target};
 
+use crate::series::{IsShown, Series, service_name};
+
 const REQUESTS_MAX: usize = 1000;
-const SECONDS_MAX: usize = 120;
 /// Characters of a request's text.
 const TEXT_CHARS_MAX: usize = 2000;
 
@@ -30,7 +31,7 @@ pub struct Tail {
 struct State {
     next: u64,
     requests: VecDeque<Entry>,
-    seconds: VecDeque<Second>,
+    series: Series,
 }
 
 /// A request as it is kept. It becomes JSON when a page asks for it: most never are.
@@ -69,68 +70,61 @@ struct Shown {
     weight: u32,
 }
 
-#[derive(Clone, Copy)]
-struct Second {
-    at: i64,
-    counts: [u64; KINDS.len()],
+/// What is new in the tail.
+pub(crate) struct New {
+    /// Requests, the oldest first.
+    pub requests: Vec<Value>,
+    /// The number of the last request there is.
+    pub last: u64,
+    /// All requests of the accounts so far, those that were never recorded too.
+    pub total: u64,
 }
 
 impl Tail {
-    /// The requests after the `after`th, the oldest first, of accounts that `is_shown`; and the number of the last.
-    pub(crate) fn since(
-        &self,
-        after: u64,
-        max: usize,
-        is_shown: impl Fn(&AccountName) -> bool,
-    ) -> (Vec<Value>, u64) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The requests after the `after`th of accounts that `is_shown`. Of more than `max` those that failed come first,
+    /// then the newest.
+    pub(crate) fn since(&self, after: u64, max: usize, is_shown: &IsShown<'_>) -> New {
+        let state = self.lock();
         let new = state.requests.iter().filter(|entry| entry.number > after);
-        let shown = new.filter(|entry| entry.account.as_ref().is_some_and(&is_shown));
-        let mut entries: Vec<&Entry> = shown.collect();
-        let surplus = entries.len().saturating_sub(max);
-        let shown = entries.drain(surplus..).filter_map(|entry| serde_json::to_value(&entry.shown).ok());
-        (shown.collect(), state.next)
+        let mut entries: Vec<&Entry> =
+            new.filter(|entry| entry.account.as_ref().is_some_and(is_shown)).collect();
+        if entries.len() > max {
+            entries.sort_by_key(|entry| (!entry.failed(), std::cmp::Reverse(entry.number)));
+            entries.truncate(max);
+            entries.sort_by_key(|entry| entry.number);
+        }
+        let requests = entries.iter().filter_map(|entry| serde_json::to_value(&entry.shown).ok()).collect();
+        New { requests, last: state.next, total: state.series.total(is_shown) }
     }
 
-    /// How many requests of each kind there were, second by second: `[at, point, range, …]`.
-    pub(crate) fn seconds(&self) -> Vec<Vec<i64>> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let row = |second: &Second| {
-            let counts = second.counts.iter().map(|count| i64::try_from(*count).unwrap_or(i64::MAX));
-            std::iter::once(second.at).chain(counts).collect()
-        };
-        state.seconds.iter().map(row).collect()
+    /// What was counted of the requests.
+    pub(crate) fn with_series<T>(&self, read: impl FnOnce(&Series) -> T) -> T {
+        read(&self.lock().series)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn failed(&self) -> bool {
+        self.shown.status >= 400 || self.shown.status == 0
     }
 }
 
 impl RecordSink for Tail {
     fn observe(&self, records: &[AccessRecord]) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         for record in records {
             state.next += 1;
             let (number, kind) = (state.next, kind_of(record));
-            state.count(record.received.unix_seconds(), kind, record.weight);
+            state.series.observe(record, kind);
             if state.requests.len() >= REQUESTS_MAX {
                 state.requests.pop_front();
             }
             let shown = show(record, number, kind);
             state.requests.push_back(Entry { number, account: record.account.clone(), shown });
-        }
-    }
-}
-
-impl State {
-    fn count(&mut self, at: i64, kind: usize, weight: u32) {
-        let last = self.seconds.back().map(|second| second.at);
-        if last.is_none_or(|last| last < at) {
-            if self.seconds.len() >= SECONDS_MAX {
-                self.seconds.pop_front();
-            }
-            self.seconds.push_back(Second { at, counts: [0; KINDS.len()] });
-        }
-        // Records of a batch are nearly in order: a late one counts for a second that is still there, or for none.
-        if let Some(second) = self.seconds.iter_mut().rev().find(|second| second.at == at) {
-            second.counts[kind] += u64::from(weight);
         }
     }
 }
@@ -154,17 +148,12 @@ fn is_read(operation: Option<&str>) -> bool {
 }
 
 fn show(record: &AccessRecord, number: u64, kind: usize) -> Shown {
-    let service = match record.service {
-        StorageService::Table => "table",
-        StorageService::Queue => "queue",
-        StorageService::Blob => "blob",
-    };
     let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
     Shown {
         n: number,
         at: record.received.unix_seconds() * 1000 + i64::from(record.received.time_of_day().3 / 10_000),
         account: record.account.as_ref().map(|account| account.as_str().into()),
-        service,
+        service: service_name(record.service),
         operation: record.operation,
         resource: record.resource.clone(),
         text: text(record),
@@ -244,7 +233,7 @@ mod tests {
         record.operation = Some("GetEntity");
         record.resource = Some("People".into());
         record.target = Target::Entity { partition: "it's".into(), row: row.into(), properties: 0 };
-        record.bytes_out = 7;
+        (record.bytes_out, record.status) = (7, 200);
         record
     }
 
@@ -254,14 +243,31 @@ mod tests {
         let records: Vec<_> = (0..REQUESTS_MAX + 5).map(|row| record("mine", &row.to_string())).collect();
         tail.observe(&records);
         tail.observe(&[record("other", "x"), record("mine", "last")]);
-        let (shown, last) = tail.since(0, 2, |account| account.as_str() == "mine");
+        let is_mine = |account: &AccountName| account.as_str() == "mine";
+        let New { requests: shown, last, total } = tail.since(0, 2, &is_mine);
         assert_eq!(last, REQUESTS_MAX as u64 + 7);
+        assert_eq!(total, REQUESTS_MAX as u64 + 6, "those that are kept no more count too");
         assert_eq!(shown.len(), 2);
         assert_eq!(shown[0]["text"], format!("People(PartitionKey='it''s',RowKey='{}')", REQUESTS_MAX + 4));
         assert_eq!(shown[1]["n"], last);
         assert_eq!((&shown[1]["bytesOut"], &shown[1]["kind"]), (&Value::from(7), &Value::from("point")));
-        assert!(tail.since(last, 2, |_| true).0.is_empty());
+        assert!(tail.since(last, 2, &|_| true).requests.is_empty());
         assert_eq!(tail.state.lock().unwrap().requests.len(), REQUESTS_MAX);
+    }
+
+    #[test]
+    fn of_more_requests_than_a_page_gets_those_that_failed_come_first() {
+        let tail = Tail::default();
+        let records = (0..50).map(|row| {
+            let mut record = record("mine", &row.to_string());
+            (record.status, record.weight) = (if row == 3 || row == 7 { 500 } else { 200 }, 2);
+            record
+        });
+        tail.observe(&records.collect::<Vec<_>>());
+        let new = tail.since(0, 4, &|_| true);
+        let numbers: Vec<_> = new.requests.iter().map(|request| request["n"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, [4, 8, 49, 50]);
+        assert_eq!(new.total, 100);
     }
 
     #[test]
