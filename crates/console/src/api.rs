@@ -10,6 +10,7 @@
 //! | `/api/figures?span=` | all requests of the last `minute`, `quarter`, `hour` or `day`, as in the event stream |
 //! | `/api/findings`, `/api/cost`, `/api/heat` | what the advisor says (`insight.rs`) |
 //! | `POST /api/whatif` | other keys, tried on a copy of a table (`insight.rs`) |
+//! | `POST /api/putback` | messages of a poison queue, moved back (`poison.rs`) |
 //! | `POST /api/sas` | a shared access signature (`sas.rs`) |
 
 use hyper::body::Incoming;
@@ -55,14 +56,18 @@ pub(crate) async fn answer(console: &Console, visit: &Visit, request: Request<In
         (&Method::GET, "/api/findings") => asked.findings().await,
         (&Method::GET, "/api/cost") => asked.cost().await,
         (&Method::GET, "/api/heat") => asked.heat(),
-        (&Method::POST, "/api/sas" | "/api/whatif") => {
+        (&Method::POST, "/api/putback" | "/api/sas" | "/api/whatif") => {
             let wanted = match body::read(request.into_body(), BODY_BYTES_MAX).await {
                 Ok(body) => serde_json::from_slice(&body).unwrap_or_default(),
                 Err(_) => return refuse(StatusCode::BAD_REQUEST, "InvalidInput", "the body was not had"),
             };
-            if path == "/api/sas" { asked.sas(&wanted) } else { asked.what_if(&wanted).await }
+            match path.as_str() {
+                "/api/putback" => asked.put_back(&wanted).await,
+                "/api/sas" => asked.sas(&wanted),
+                _ => asked.what_if(&wanted).await,
+            }
         }
-        (_, "/api/sas" | "/api/whatif") => return not_allowed("POST"),
+        (_, "/api/putback" | "/api/sas" | "/api/whatif") => return not_allowed("POST"),
         (&Method::GET, _) => return refuse(StatusCode::NOT_FOUND, "NotFound", "there is nothing here"),
         _ => return not_allowed("GET"),
     };
@@ -99,7 +104,7 @@ impl Asked<'_> {
         account.cloned().ok_or_else(|| ErrorCode::AuthorizationFailure.into())
     }
 
-    async fn execute(
+    pub async fn execute(
         &self,
         account: &Account,
         service: StorageService,

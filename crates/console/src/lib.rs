@@ -17,6 +17,7 @@ mod events;
 mod guard;
 mod insight;
 mod listen;
+mod poison;
 mod respond;
 mod sas;
 mod series;
