@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use tavola_advisor::{HeatMap, Traffic, TrafficSettings};
 use tavola_auth::{Account, Accounts};
 use tavola_console::{
-    Console, ConsoleParts, ConsoleSettings, DiskSpace, Health, HealthFigure, MemberView, ServerView,
+    Console, ConsoleParts, ConsoleSettings, DiskSpace, Growth, Health, HealthFigure, MemberView, ServerView,
     ServiceUrl, Tail,
 };
 use tavola_engine::{MemoryContents, MemoryEngine};
@@ -50,6 +50,7 @@ impl ServerView for Machine {
                 total_bytes: 931 * GIGABYTE,
                 free_bytes: 412 * GIGABYTE,
                 data_bytes: 490 * GIGABYTE,
+                growth: Some(Growth { bytes: 2 * GIGABYTE, seconds: 24 * 60 * 60 }),
             }),
             location: "tavola-data".into(),
             engine: "local",

@@ -23,6 +23,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::body::AnswerBody;
 use crate::listen::Console;
 use crate::respond::{Answer, Visit, refuse};
+use crate::server_view::Health;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Health is looked at every so many seconds.
@@ -121,7 +122,9 @@ impl Console {
             Ok(Err(error)) => Some(error),
             Err(_) => Some("the store does not answer".to_owned()),
         };
-        let health = view.health();
+        let (looked, fallback) = (view.clone(), Health::default());
+        // It reads files and counters: not on a thread that others wait for.
+        let health = tokio::task::spawn_blocking(move || looked.health()).await.unwrap_or(fallback);
         let figures: Vec<Value> = health
             .figures
             .iter()
@@ -136,7 +139,10 @@ impl Console {
             "location": health.location,
             "uptime": self.inner.parts.clock.now().seconds_between(self.inner.started),
             "disk": health.disk.map(|disk| json!({
-                "total": disk.total_bytes, "free": disk.free_bytes, "data": disk.data_bytes
+                "total": disk.total_bytes,
+                "free": disk.free_bytes,
+                "data": disk.data_bytes,
+                "growth": disk.growth.map(|growth| json!({ "bytes": growth.bytes, "seconds": growth.seconds })),
             })),
         })
     }

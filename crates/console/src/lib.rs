@@ -28,5 +28,5 @@ mod tail;
 
 pub use connect::ServiceUrl;
 pub use listen::{Console, ConsoleParts, ConsoleSettings};
-pub use server_view::{DiskSpace, Health, HealthFigure, MemberView, NodeView, ServerView};
+pub use server_view::{DiskSpace, Growth, Health, HealthFigure, MemberView, NodeView, ServerView};
 pub use tail::Tail;

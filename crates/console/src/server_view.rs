@@ -8,7 +8,7 @@ pub trait ServerView: Send + Sync + 'static {
     /// Whether the store answers a read now; else why not, for a person.
     async fn probe(&self) -> Result<(), String>;
 
-    /// What the store says of itself now.
+    /// What the store says of itself now. It may read files: call it where that keeps nobody waiting.
     fn health(&self) -> Health;
 
     /// The servers that share the store; empty where this one is alone.
@@ -53,8 +53,19 @@ pub struct DiskSpace {
     pub total_bytes: u64,
     /// What is left.
     pub free_bytes: u64,
-    /// What the data folder takes.
+    /// What the data folder takes, when it was last measured.
     pub data_bytes: u64,
+    /// How it has grown, once that was watched for long enough to tell.
+    pub growth: Option<Growth>,
+}
+
+/// By how much the data folder has grown in which time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// More bytes than before.
+    pub bytes: u64,
+    /// In so many seconds.
+    pub seconds: u64,
 }
 
 /// A server on the store.

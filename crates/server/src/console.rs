@@ -15,11 +15,12 @@ use tavola_console::{
 };
 use tavola_engine_cql::NodeState;
 use tavola_engine_local::LocalMetrics;
-use tavola_frontend::{Affinity, Tls};
+use tavola_frontend::{Affinity, Shutdown, Tls};
 use tavola_model::RandomSource as _;
 use tavola_system::SystemRandom;
 use tokio::net::TcpListener;
 
+use crate::folder_size::FolderSize;
 use crate::maintain;
 use crate::metrics::{self, Family, Kind, Series, Value};
 use crate::settings::Values;
@@ -125,11 +126,12 @@ pub fn make_token(data_dir: &Path) -> anyhow::Result<()> {
 /// This server, as its console sees it.
 pub struct View {
     /// Where rows are kept.
-    pub store: Store,
+    store: Store,
     /// What there is to say of other servers on it.
-    pub affinity: Option<Arc<Affinity>>,
+    affinity: Option<Arc<Affinity>>,
     /// The data folder.
-    pub data_dir: PathBuf,
+    data_dir: PathBuf,
+    size: FolderSize,
 }
 
 #[async_trait]
@@ -187,6 +189,27 @@ impl ServerView for View {
 }
 
 impl View {
+    /// A server with this store and this data folder.
+    pub fn new(store: Store, affinity: Option<Arc<Affinity>>, data_dir: PathBuf) -> Self {
+        Self { store, affinity, size: FolderSize::new(data_dir.clone()), data_dir }
+    }
+
+    /// Measures the data folder now and then, so that its growth is known before anybody looks.
+    pub async fn watch_size(self: Arc<Self>, mut stopped: Shutdown) {
+        if !self.store.is_local() {
+            return;
+        }
+        let mut ticks = tokio::time::interval(FolderSize::NOTED_EVERY);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = stopped.wait_for(|stop| *stop) => return,
+            }
+            let view = self.clone();
+            let _ = tokio::task::spawn_blocking(move || view.size.measure()).await;
+        }
+    }
+
     fn disk(&self) -> Option<DiskSpace> {
         if !self.store.is_local() {
             return None;
@@ -195,7 +218,8 @@ impl View {
         Some(DiskSpace {
             total_bytes: status.f_blocks * status.f_frsize,
             free_bytes: status.f_bavail * status.f_frsize,
-            data_bytes: folder_bytes(&self.data_dir),
+            data_bytes: self.size.measure(),
+            growth: self.size.growth(),
         })
     }
 }
@@ -221,22 +245,6 @@ fn derived(metrics: &LocalMetrics) -> Vec<HealthFigure> {
         figures.push(gauge("cache_hit_permille", help, permille));
     }
     figures
-}
-
-/// What the files below a folder take on the disk. Whatever goes away meanwhile counts for nothing.
-fn folder_bytes(folder: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    let (mut bytes, mut folders) = (0, vec![folder.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            match entry.metadata() {
-                Ok(data) if data.is_dir() => folders.push(entry.path()),
-                Ok(data) => bytes += data.blocks() * 512,
-                Err(_) => {}
-            }
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod console;
 mod control;
 mod docs;
 mod files;
+mod folder_size;
 mod health;
 mod maintain;
 mod membership;

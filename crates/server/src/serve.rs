@@ -127,8 +127,8 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     serving.spawn(scrub_contents(service.clone(), stopped.clone()));
     serving.spawn(observers.advising.clone().keep(stopped.clone()));
     if let console::Listening::On(socket) = &console_socket {
-        let view =
-            console::View { store: store.clone(), affinity: affinity.clone(), data_dir: folder.path.clone() };
+        let view = Arc::new(console::View::new(store.clone(), affinity.clone(), folder.path.clone()));
+        serving.spawn(view.clone().watch_size(stopped.clone()));
         let parts = ConsoleParts {
             service: service.clone(),
             accounts: accounts.clone(),
@@ -138,7 +138,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
             traffic: observers.advising.traffic.clone(),
             heat: observers.advising.heat.clone(),
             tail: observers.tail.clone(),
-            view: Arc::new(view),
+            view,
         };
         console = Some(console::console(values, &folder.path, socket, tls.clone(), parts)?);
     }
