@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tavola_advisor::{HeatMap, Traffic, TrafficSettings};
+use tavola_advisor::{HeatMap, PriceTable, Traffic, TrafficSettings};
 use tavola_auth::{Account, Accounts};
 use tavola_console::{
     Console, ConsoleParts, ConsoleSettings, DiskSpace, Growth, Health, HealthFigure, MemberView, ServerView,
@@ -111,6 +111,7 @@ async fn main() {
         port: address.port(),
         tls: None,
         version: env!("CARGO_PKG_VERSION"),
+        prices: PriceTable::default(),
         token: Box::new(|| None),
     };
     let parts = ConsoleParts {

@@ -3,7 +3,10 @@
 //! The advisor has the traffic; what the tables hold comes from the last look at them (`sight.rs`).
 
 use serde_json::{Value, json};
-use tavola_advisor::{HeatKey, HeatMetric, HeatQuery, PriceTable, Sources, TableFacts, WhatIf, WhatIfError};
+use tavola_advisor::{
+    CostReport, HeatKey, HeatMetric, HeatQuery, PriceTable, Sources, TableCost, TableFacts, WhatIf,
+    WhatIfError, WhatIfReport,
+};
 use tavola_model::{DateTime, ErrorCode, ServiceError, TableName};
 
 use crate::api::Asked;
@@ -37,7 +40,9 @@ impl Asked<'_> {
     /// The findings, the worst first.
     pub async fn findings(&self) -> Result<Value, ServiceError> {
         let (names, facts) = self.facts().await?;
-        let mut findings = tavola_advisor::findings(&self.console.inner.parts.traffic, &facts);
+        let inner = &self.console.inner;
+        let prices = &inner.settings.prices;
+        let mut findings = tavola_advisor::findings_priced(&inner.parts.traffic, &facts, prices);
         findings.retain(|finding| names.contains(&finding.account));
         Ok(json!({ "findings": serde_json::to_value(findings).unwrap_or_default() }))
     }
@@ -45,9 +50,12 @@ impl Asked<'_> {
     /// What the traffic would cost.
     pub async fn cost(&self) -> Result<Value, ServiceError> {
         let (names, facts) = self.facts().await?;
-        let mut report =
-            tavola_advisor::cost(&self.console.inner.parts.traffic, &facts, &PriceTable::default());
+        let inner = &self.console.inner;
+        let mut report = tavola_advisor::cost(&inner.parts.traffic, &facts, &inner.settings.prices);
         report.tables.retain(|table| names.contains(&table.account));
+        // The sum was that of all accounts.
+        let total = |table: &TableCost| table.storage_per_month + table.requests_per_month;
+        report.total_per_month = report.tables.iter().map(total).sum();
         Ok(serde_json::to_value(report).unwrap_or_default())
     }
 
@@ -65,10 +73,17 @@ impl Asked<'_> {
         let inner = &self.console.inner;
         let parts = &inner.parts;
         let sources = Sources { clock: parts.clock.clone(), random: parts.random.clone() };
+        let (_, facts) = self.facts().await?;
         let Ok(_turn) = inner.tries.acquire().await else { return Err(ErrorCode::ServerBusy.into()) };
         let tried = tavola_advisor::what_if(&parts.service, &account, &parts.traffic, &asked, &sources).await;
         match tried {
-            Ok(report) => Ok(serde_json::to_value(report).unwrap_or_default()),
+            Ok(report) => {
+                let prices = &inner.settings.prices;
+                let cost = month(&report, &tavola_advisor::cost(&parts.traffic, &facts, prices), prices);
+                let mut shown = serde_json::to_value(report).unwrap_or_default();
+                shown["cost"] = cost;
+                Ok(shown)
+            }
             Err(WhatIfError::Service(error)) => Err(error),
             Err(error) => Err(ServiceError::with_message(ErrorCode::InvalidInput, error.to_string())),
         }
@@ -110,4 +125,31 @@ impl Asked<'_> {
         let view = self.console.inner.parts.heat.view(&query);
         Ok(serde_json::to_value(view).unwrap_or_default())
     }
+}
+
+/// What the table costs in a month, before and after. Each query costs as many requests as its rows take, and an index
+/// that is not written in the same transaction costs each write once more.
+fn month(report: &WhatIfReport, cost: &CostReport, prices: &PriceTable) -> Value {
+    let is_tried = |table: &&TableCost| {
+        table.account == report.account && table.table.eq_ignore_ascii_case(&report.table)
+    };
+    let Some(table) = cost.tables.iter().find(is_tried) else { return Value::Null };
+    let pages = |rows: f64| (rows / prices.scan_rows_per_request.max(1.0)).ceil().max(1.0);
+    let is_apart = report.proposal.is_index && report.proposal.partition != "{PartitionKey}";
+    let is_write =
+        |shape: &str| shape == "EntityGroupTransaction" || shape != "GetEntity" && shape.ends_with("Entity");
+    let requests = table.shapes.iter().map(|shape| {
+        match report.shapes.iter().find(|change| change.shape == shape.shape) {
+            Some(change) => shape.cost_per_month * pages(change.scanned_after) / pages(change.scanned_before),
+            None if is_apart && is_write(&shape.shape) => shape.cost_per_month * 2.0,
+            None => shape.cost_per_month,
+        }
+    });
+    #[allow(clippy::cast_precision_loss, reason = "a share of money")]
+    let growth = report.after.bytes as f64 / report.before.bytes.max(1) as f64;
+    json!({
+        "currency": cost.currency,
+        "before": table.storage_per_month + table.requests_per_month,
+        "after": table.storage_per_month * growth + requests.sum::<f64>(),
+    })
 }

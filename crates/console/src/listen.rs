@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tavola_advisor::{HeatMap, Traffic};
+use tavola_advisor::{HeatMap, PriceTable, Traffic};
 use tavola_frontend::{LiveAccounts, Shutdown, Tls};
 use tavola_model::{Clock, DateTime, RandomSource};
 use tavola_service::Service;
@@ -53,6 +53,8 @@ pub struct ConsoleSettings {
     pub tls: Option<Tls>,
     /// The version of the server.
     pub version: &'static str,
+    /// Prices to reckon with.
+    pub prices: PriceTable,
     /// The console token of now, which opens every account.
     pub token: Box<dyn Fn() -> Option<String> + Send + Sync>,
 }

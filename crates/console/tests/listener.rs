@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use tavola_advisor::{HeatMap, Traffic, TrafficSettings};
+use tavola_advisor::{HeatMap, PriceTable, Traffic, TrafficSettings};
 use tavola_auth::{Account, Accounts, DEVELOPMENT_KEY};
 use tavola_console::{
     Console, ConsoleParts, ConsoleSettings, Health, MemberView, ServerView, ServiceUrl, Tail,
 };
 use tavola_engine::MemoryEngine;
 use tavola_frontend::{LiveAccounts, Tls};
-use tavola_model::StorageService;
+use tavola_model::{AccountName, Clock as _, DateTime, StorageService};
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::{SystemClock, SystemRandom};
+use tavola_telemetry::{AccessRecord, RecordSink as _, Target};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -47,6 +48,8 @@ struct Serving {
     address: SocketAddr,
     accounts: Arc<LiveAccounts>,
     token: Arc<Mutex<Option<String>>>,
+    traffic: Arc<Traffic>,
+    tail: Arc<Tail>,
     _stop: watch::Sender<bool>,
 }
 
@@ -71,8 +74,10 @@ impl Serving {
             port: address.port(),
             tls,
             version: "test",
+            prices: PriceTable::default(),
             token: Box::new(move || shown.lock().unwrap().clone()),
         };
+        let (traffic, tail) = (Traffic::new(TrafficSettings::default()), Arc::new(Tail::default()));
         let parts = ConsoleParts {
             service,
             accounts: accounts.clone(),
@@ -83,14 +88,14 @@ impl Serving {
                 base: "http://127.0.0.1:10002".into(),
                 is_secure: false,
             }],
-            traffic: Traffic::new(TrafficSettings::default()),
+            traffic: traffic.clone(),
             heat: HeatMap::new(),
-            tail: Arc::new(Tail::default()),
+            tail: tail.clone(),
             view: Arc::new(Quiet),
         };
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(Console::new(settings, parts).serve(socket, stopped));
-        Self { address, accounts, token, _stop: stop }
+        Self { address, accounts, token, traffic, tail, _stop: stop }
     }
 
     /// Sends a request as it is.
@@ -472,4 +477,98 @@ async fn data_goes_through_the_services_and_keeps_their_codes() {
         (missing.status, missing.json()["odata.error"]["code"].clone()),
         (404, json!("TableNotFound"))
     );
+}
+
+#[tokio::test]
+async fn figures_and_cost_are_those_of_the_accounts_that_a_session_opens() {
+    let serving = Serving::start(false, &[&development(), &format!("secret:{OTHER_KEY}")]).await;
+    let received = SystemClock.now().unix_seconds() - 5;
+    let received = DateTime::from_unix_ticks(u64::try_from(received).unwrap() * 10_000_000);
+    let record = |account: &str, status| {
+        let mut record = AccessRecord::new(received, StorageService::Table);
+        record.account = AccountName::parse(account);
+        record.operation = Some("GetEntity");
+        record.resource = Some("People".into());
+        record.target = Target::Entity { partition: "p".into(), row: "r".into(), properties: 0 };
+        record.status = status;
+        record
+    };
+    let records: Vec<_> =
+        (0..40).map(|number| if number < 10 { record("secret", 200) } else { record(DEV, 500) }).collect();
+    serving.traffic.observe(&records);
+    serving.tail.observe(&records);
+    let session = serving.sign_in(json!({ "account": "secret", "key": OTHER_KEY })).await.unwrap();
+    let figures = serving.with("GET /api/figures?span=minute", &session, "").await.json();
+    let sum = |name: &str| {
+        let seconds = figures["minute"]["seconds"].as_array().unwrap();
+        seconds.iter().map(|second| second[name].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!((sum("requests"), sum("errors")), (10, 0));
+    let shown = figures.to_string();
+    assert!(!shown.contains(DEV), "{shown}");
+    let kinds: u64 = figures["seconds"][0].as_array().unwrap()[1..].iter().map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!(kinds, 10);
+    let cost = serving.with("GET /api/cost", &session, "").await.json();
+    let tables = cost["tables"].as_array().unwrap();
+    assert_eq!((tables.len(), tables[0]["account"].clone()), (1, json!("secret")));
+    assert_eq!(cost["total_per_month"], tables[0]["requests_per_month"], "nothing is stored");
+    assert!(cost["total_per_month"].as_f64().unwrap() > 0.0);
+}
+
+#[tokio::test]
+async fn messages_are_put_back_once_and_told_of_if_they_are_not() {
+    let serving = Serving::start(true, &[&development(), &format!("secret:{OTHER_KEY}")]).await;
+    let session = serving.session().await;
+    for queue in ["jobs", "jobs-poison"] {
+        let head = format!("PUT /data/queue/devstoreaccount1/{queue}");
+        assert_eq!(serving.with(&head, &session, "").await.status, 201);
+    }
+    for number in 0..5 {
+        let body = format!("<QueueMessage><MessageText>message {number}</MessageText></QueueMessage>");
+        let head = "POST /data/queue/devstoreaccount1/jobs-poison/messages";
+        assert_eq!(serving.with(head, &session, &body).await.status, 201);
+    }
+    let list = async |queue: &str| {
+        let head = format!("GET /api/queue?account=devstoreaccount1&queue={queue}");
+        let got = serving.with(&head, &session, "").await.json();
+        let one = |message: &Value| (message["id"].as_str().unwrap().to_owned(), message["text"].clone());
+        got["messages"].as_array().unwrap().iter().map(one).collect::<Vec<_>>()
+    };
+    let poison = list("jobs-poison").await;
+    let put_back =
+        async |wanted: Value| serving.with("POST /api/putback", &session, &wanted.to_string()).await;
+    let wanted = |ids: Option<Vec<&String>>| {
+        let mut wanted = json!({ "account": DEV, "from": "jobs-poison", "to": "jobs" });
+        if let Some(ids) = ids {
+            wanted["ids"] = json!(ids);
+        }
+        wanted
+    };
+    let got = put_back(wanted(Some(vec![&poison[1].0, &poison[3].0]))).await;
+    assert_eq!(got.json(), json!({ "moved": 2, "left": 0, "failure": null }));
+    let texts = |list: Vec<(String, Value)>| {
+        let mut texts: Vec<_> = list.into_iter().map(|(_, text)| text.as_str().unwrap().to_owned()).collect();
+        texts.sort();
+        texts
+    };
+    assert_eq!(texts(list("jobs").await).len(), 2);
+    let got = put_back(wanted(None)).await;
+    assert_eq!(got.json(), json!({ "moved": 3, "left": 0, "failure": null }));
+    assert_eq!(texts(list("jobs-poison").await), Vec::<String>::new());
+    let all: Vec<_> = (0..5).map(|number| format!("message {number}")).collect();
+    assert_eq!(texts(list("jobs").await), all);
+    let peeked = serving
+        .with("GET /data/queue/devstoreaccount1/jobs/messages?peekonly=true&numofmessages=32", &session, "")
+        .await;
+    assert_eq!(peeked.body.matches("<MessageId>").count(), 5, "none of them is hidden");
+
+    let mut gone = wanted(None);
+    gone["from"] = json!("nothing");
+    assert_eq!(put_back(gone).await.status, 404);
+    let mut other = wanted(None);
+    other["account"] = json!("secret");
+    assert_eq!(put_back(other).await.status, 403);
+    let mut same = wanted(None);
+    same["from"] = json!("jobs");
+    assert_eq!(put_back(same).await.status, 400);
 }

@@ -21,10 +21,10 @@ use tavola_system::SystemRandom;
 use tokio::net::TcpListener;
 
 use crate::folder_size::FolderSize;
-use crate::maintain;
 use crate::metrics::{self, Family, Kind, Series, Value};
 use crate::settings::Values;
 use crate::store::Store;
+use crate::{advising, maintain};
 
 const TOKEN_FILE: &str = "console-token";
 const OWNER_ONLY: u32 = 0o600;
@@ -87,6 +87,8 @@ pub fn console(
     }
     let path = data_dir.join(TOKEN_FILE);
     let token = move || if given.is_empty() { read_token(&path) } else { Some(given.clone()) };
+    let prices = Some(values.text("prices")).filter(|file| !file.is_empty()).map(PathBuf::from);
+    let prices = advising::prices(prices.as_ref()).context("--prices")?;
     let names = values.text("console-host-names").split([',', ';']).map(str::trim);
     let settings = ConsoleSettings {
         host_names: names.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
@@ -94,6 +96,7 @@ pub fn console(
         port: address.port(),
         tls,
         version: env!("CARGO_PKG_VERSION"),
+        prices,
         token: Box::new(token),
     };
     Ok(Console::new(settings, parts))

@@ -104,6 +104,12 @@ const GROUPS: &[Group] = &[
                 "",
                 "Token that opens every account in the console, at least 16 characters; without it, the token of `tavola console-token`",
             ),
+            (
+                "prices",
+                "FILE",
+                "",
+                "Price table for the costs that the console shows, in the form that `tavola prices` prints; without it, the default prices",
+            ),
             ("ready-file", "FILE", "", "File to write the endpoints to, as JSON, once they listen"),
         ],
     ),

@@ -149,7 +149,7 @@ fn terminal() -> (bool, usize) {
 }
 
 /// The prices of a file, or those built in.
-fn prices(file: Option<&PathBuf>) -> anyhow::Result<tavola_advisor::PriceTable> {
+pub fn prices(file: Option<&PathBuf>) -> anyhow::Result<tavola_advisor::PriceTable> {
     let Some(file) = file else { return Ok(tavola_advisor::PriceTable::default()) };
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     toml::from_str(&text).with_context(|| format!("cannot read the prices in {}", file.display()))
