@@ -1,12 +1,12 @@
 // One entity: typed fields, its JSON, its changes. Merge sends what changed under If-Match, Replace sends all.
 
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import * as api from '../api';
-import { checkValue, entityPath, getEntity, readEntity, TYPES, writeEntity, type EdmType, type Entity, type Value } from '../entity';
+import { checkValue, entityPath, getEntity, parseKeepingNumbers, readEntity, TYPES, writeEntity, type EdmType, type Entity, type Value } from '../entity';
 import { say, type FullSight } from '../store';
 import { Copy, ErrorNote, Icon } from '../ui';
 
-interface Field { name: string; type: EdmType; text: string; was: Value | null; removed: boolean }
+interface Field { id: number; name: string; type: EdmType; text: string; was: Value | null; removed: boolean }
 
 export function EntityEditor(props: {
   account: string; table: string; entity: Entity | null; sight: FullSight | null; isPart: boolean;
@@ -21,10 +21,25 @@ export function EntityEditor(props: {
   const [failure, setFailure] = useState('');
   const [theirs, setTheirs] = useState<Entity | null>(null);
   const [busy, setBusy] = useState(false);
+  // What $select left out is fetched, because Replace sends all that there is.
+  const [missing, setMissing] = useState(props.isPart && entity ? 'Properties that $select leaves out are not loaded yet' : '');
+  useEffect(() => {
+    if (!props.isPart || !entity) return;
+    let isOpen = true;
+    getEntity(account, table, entity.partition, entity.row).then((full) => {
+      if (!isOpen) return;
+      setBase(full);
+      setFields((old) => withChanges(fieldsOf(full), old.filter(isChanged)));
+      setMissing('');
+    }, (error) => isOpen && setMissing(`Properties that $select leaves out cannot be loaded: ${(error as Error).message}`));
+    return () => { isOpen = false; };
+  }, []);
 
   const change = (index: number, part: Partial<Field>) => setFields(fields.map((field, at) => (at === index ? { ...field, ...part } : field)));
   const live = fields.filter((field) => !field.removed);
-  const bad = live.find((field) => problem(field, live).error);
+  const badKey = entity ? '' : keyProblem(partition) ? 'PartitionKey' : keyProblem(row) ? 'RowKey' : '';
+  const badField = live.find((field) => problem(field, live).error);
+  const bad = badKey || (badField ? badField.name || 'the property without a name' : '');
   const changed = fields.filter(isChanged);
   const values = (list: Field[]) => new Map(list.map((field): [string, Value] => [field.name, { type: field.type, text: field.text }]));
   const removedAny = fields.some((field) => field.removed && field.was);
@@ -35,7 +50,7 @@ export function EntityEditor(props: {
     try {
       if (how === 'insert') {
         const answer = await api.storage('table', account, 'POST', api.encode(table), { body: writeEntity(partition, row, values(live)) });
-        props.onSaved(readEntity(await answer.json()), true);
+        props.onSaved(readEntity(parseKeepingNumbers(await answer.text())), true);
         say(`Inserted ${partition} / ${row}`);
       } else {
         const body = writeEntity(partition, row, values(how === 'MERGE' ? changed.filter((field) => !field.removed) : live));
@@ -52,7 +67,8 @@ export function EntityEditor(props: {
     setBusy(false);
   };
   const title = entity ? `${entity.partition} / ${entity.row}` : 'New entity';
-  const blocked = bad ? `Fix ${bad.name || 'the property without a name'} first` : '';
+  const blocked = bad ? `Fix ${bad} first` : '';
+  const fix = bad ? ` · fix ${bad.length > 24 ? `${bad.slice(0, 24)}…` : bad}` : '';
   return (
     <aside class="ent" aria-label={entity ? 'Edit entity' : 'New entity'}>
       <header>
@@ -68,13 +84,13 @@ export function EntityEditor(props: {
       <div class="fields" tabIndex={0} role="region" aria-label="Properties">
         {failure && <ErrorNote error={failure} />}
         {theirs && base && <Conflict theirs={theirs} fields={fields} onKeepMine={() => save(removedAny ? 'PUT' : 'MERGE', theirs.etag)} onTakeTheirs={() => { setBase(theirs); setFields(fieldsOf(theirs)); setTheirs(null); setFailure(''); props.onSaved(theirs, false); }} />}
-        {props.isPart && entity && <p class="note warn"><Icon name="warn" small />Only the properties of $select are shown. Replace would remove the others.</p>}
+        {missing && <p class="note warn"><Icon name="warn" small />{missing}. Replace would remove them, so it is off.</p>}
         {tab === 'fields' && (
           <>
             <KeyField name="PartitionKey" value={partition} fixed={Boolean(entity)} onInput={setPartition} />
             <KeyField name="RowKey" value={row} fixed={Boolean(entity)} onInput={setRow} />
-            {fields.map((field, index) => <FieldRow key={index} index={index} field={field} all={live} onChange={(part) => change(index, part)} onRemove={() => (field.was ? change(index, { removed: true }) : setFields(fields.filter((_, at) => at !== index)))} />)}
-            <button type="button" class="btn ghost sm addprop" onClick={() => setFields([...fields, { name: '', type: 'String', text: '', was: null, removed: false }])}><Icon name="plus" small />Add property</button>
+            {fields.map((field, index) => <FieldRow key={field.id} field={field} all={live} onChange={(part) => change(index, part)} onRemove={() => (field.was ? change(index, { removed: true }) : setFields(fields.filter((_, at) => at !== index)))} />)}
+            <button type="button" class="btn ghost sm addprop" onClick={() => setFields([...fields, { id: nextId(), name: '', type: 'String', text: '', was: null, removed: false }])}><Icon name="plus" small />Add property</button>
           </>
         )}
         {tab === 'json' && <pre class="json" tabIndex={0}>{pretty(writeEntity(partition, row, values(live)))}</pre>}
@@ -85,24 +101,32 @@ export function EntityEditor(props: {
       <footer>
         {entity ? (
           <>
-            <button type="button" class="btn pri" disabled={busy || !changed.length || Boolean(bad) || removedAny} title={blocked || (removedAny ? 'A merge removes nothing: replace instead' : '')} onClick={() => save('MERGE')}>Merge {changed.length || ''} {changed.length === 1 ? 'change' : 'changes'}</button>
-            <button type="button" class="btn" disabled={busy || !changed.length || Boolean(bad)} title={blocked} onClick={() => save('PUT')}>Replace</button>
+            <button type="button" class="btn pri" disabled={busy || !changed.length || Boolean(bad) || removedAny} title={blocked || (removedAny ? 'A merge removes nothing: replace instead' : '')} onClick={() => save('MERGE')}>Merge {changed.length || ''} {changed.length === 1 ? 'change' : 'changes'}{fix}</button>
+            <button type="button" class="btn" disabled={busy || !changed.length || Boolean(bad) || missing !== ''} title={blocked || missing} onClick={() => save('PUT')}>Replace</button>
             <span class="grow" /><button type="button" class="btn ghost danger" onClick={() => props.onDelete(entity)}>Delete</button>
           </>
-        ) : <><button type="button" class="btn pri" disabled={busy || Boolean(bad)} title={blocked} onClick={() => save('insert')}>Insert</button><span class="grow" /><button type="button" class="btn" onClick={props.onClose}>Cancel</button></>}
+        ) : <><button type="button" class="btn pri" disabled={busy || Boolean(bad)} title={blocked} onClick={() => save('insert')}>Insert{fix}</button><span class="grow" /><button type="button" class="btn" onClick={props.onClose}>Cancel</button></>}
       </footer>
     </aside>
   );
 }
 
-const fieldsOf = (entity: Entity): Field[] => [...entity.values].flatMap(([name, value]) => (value ? [{ name, type: value.type, text: value.text, was: value, removed: false }] : []));
+let fieldId = 0;
+const nextId = () => ++fieldId;
+const fieldsOf = (entity: Entity): Field[] => [...entity.values].flatMap(([name, value]) => (value ? [{ id: nextId(), name, type: value.type, text: value.text, was: value, removed: false }] : []));
+
+/** Fields as they are stored, with the changes that were made meanwhile. */
+function withChanges(fields: Field[], changed: Field[]): Field[] {
+  const kept = fields.map((field) => { const mine = changed.find((other) => other.name === field.name); return mine ? { ...mine, was: field.was } : field; });
+  return [...kept, ...changed.filter((field) => !field.removed && !fields.some((other) => other.name === field.name))];
+}
 
 /** The properties that nearly every entity of the table has, for a new one. */
 function suggested(sight: FullSight | null): Field[] {
   const common = (sight?.properties ?? []).filter((property) => Object.values(property.types).reduce((sum, count) => sum + count, 0) >= property.of * 0.5);
   return common.slice(0, 20).map((property) => {
     const type = (Object.entries(property.types).sort(([, a], [, b]) => b - a)[0]?.[0] ?? 'String') as EdmType;
-    return { name: property.name, type, text: empty(type), was: null, removed: false };
+    return { id: nextId(), name: property.name, type, text: empty(type), was: null, removed: false };
   });
 }
 const empty = (type: EdmType): string => ({ String: '', Int32: '0', Int64: '0', Double: '0', Boolean: 'false', DateTime: new Date().toISOString().slice(0, 19) + 'Z', Guid: '00000000-0000-0000-0000-000000000000', Binary: '' })[type];
@@ -117,21 +141,30 @@ function problem(field: Field, all: Field[]): { error: string; fix?: EdmType } {
   return checkValue(field.type, field.text);
 }
 
+/** Why a text is no key; empty if it is one. */
+function keyProblem(text: string): string {
+  if (/[\/\\#?\u0000-\u001f\u007f-\u009f]/.test(text)) return 'A key cannot hold / \\ # ? or control characters.';
+  return text.length > KEY_CHARS_MAX ? `${text.length} characters; at most ${KEY_CHARS_MAX}.` : '';
+}
+const KEY_CHARS_MAX = 512;
+
 function KeyField(props: { name: string; value: string; fixed: boolean; onInput: (text: string) => void }) {
-  const bad = /[\/\\#?\u0000-\u001f\u007f-\u009f]/.test(props.value);
+  const bad = keyProblem(props.value);
   return (
     <div class={`f ${props.fixed ? 'ro' : ''} ${bad && !props.fixed ? 'err' : ''}`}><div class="h"><Icon name="key" small /><label class="nm" for={`f-${props.name}`}>{props.name}</label>{props.fixed && <span class="count">key, fixed</span>}</div>
       <input id={`f-${props.name}`} class="inp sm mono" value={props.value} readOnly={props.fixed} onInput={(event) => props.onInput(event.currentTarget.value)} />
-      {bad && !props.fixed && <p class="hint">A key cannot hold / \ # ? or control characters.</p>}</div>
+      {bad && !props.fixed && <p class="hint">{bad}</p>}</div>
   );
 }
 
-function FieldRow(props: { index: number; field: Field; all: Field[]; onChange: (part: Partial<Field>) => void; onRemove: () => void }) {
+function FieldRow(props: { field: Field; all: Field[]; onChange: (part: Partial<Field>) => void; onRemove: () => void }) {
   const { field } = props;
-  const id = `f${props.index}`;
+  const id = `f${field.id}`;
   if (field.removed) return <div class="f gone"><div class="h"><del class="nm">{field.name}</del><button type="button" class="linkish xs undo" onClick={() => props.onChange({ removed: false })}>put back</button></div></div>;
   const { error, fix } = problem(field, props.all);
   const changed = isChanged(field);
+  // One element for as long as the type stays, so that typing never loses the focus.
+  const isText = field.type === 'String' || field.type === 'Binary';
   const long = field.text.length > 60 || field.text.includes('\n');
   const named = field.name || 'new property';
   return (
@@ -143,7 +176,7 @@ function FieldRow(props: { index: number; field: Field; all: Field[]; onChange: 
       </div>
       {field.type === 'Boolean' ? (
         <select id={id} class="inp sm mono" aria-label={`Value of ${named}`} value={field.text} onChange={(event) => props.onChange({ text: event.currentTarget.value })}>{!['true', 'false'].includes(field.text) && <option value={field.text}>{field.text}</option>}<option value="true">true</option><option value="false">false</option></select>
-      ) : long ? <textarea id={id} class="inp sm mono long" aria-label={`Value of ${named}`} rows={4} aria-invalid={Boolean(error)} value={field.text} onInput={(event) => props.onChange({ text: event.currentTarget.value })} />
+      ) : isText ? <textarea id={id} class={`inp sm mono ${long ? 'long' : 'line'}`} aria-label={`Value of ${named}`} rows={long ? 4 : 1} aria-invalid={Boolean(error)} value={field.text} onInput={(event) => props.onChange({ text: event.currentTarget.value })} />
         : <input id={id} class="inp sm mono" aria-label={`Value of ${named}`} aria-invalid={Boolean(error)} value={field.text} onInput={(event) => props.onChange({ text: event.currentTarget.value })} />}
       {error ? <p class="hint">{error} {fix && <button type="button" onClick={() => props.onChange({ type: fix })}>Use Edm.{fix}</button>}</p>
         : changed && field.was && <p class="hint">was <code class="was">{field.was.type !== field.type ? `${field.was.type} ` : ''}{field.was.text.slice(0, 60) || '""'}</code> · <button type="button" onClick={() => props.onChange({ text: field.was?.text ?? '', type: field.was?.type ?? 'String' })}>undo</button></p>}
