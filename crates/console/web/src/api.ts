@@ -17,6 +17,9 @@ export interface SessionInfo {
 }
 
 let csrf = '';
+/** Whether the page is going away. */
+let leaving = false;
+export const setLeaving = (is: boolean) => { leaving = is; };
 
 /** The current session; makes one if there is none. */
 export async function fetchSession(): Promise<SessionInfo> {
@@ -46,7 +49,7 @@ export interface SendOptions {
 /** Sends a request and gives its answer, or throws a `ServerError`. */
 export async function send(method: string, path: string, options: SendOptions = {}): Promise<Response> {
   const headers = { ...options.headers, 'x-tavola-csrf': csrf };
-  const response = await fetch(path, { method, headers, body: options.body ?? null, signal: options.signal ?? null });
+  const response = await fetch(path, { method, headers, body: options.body ?? null, signal: options.signal ?? null, keepalive: leaving });
   if (response.ok) return response;
   throw await errorOf(response);
 }

@@ -15,7 +15,7 @@ export interface Connection { account: string; scheme: string; endpoints: { serv
 export interface HealthFigure { name: string; help: string; value: number; isCounter: boolean }
 export interface Health {
   failure: string | null; figures: HealthFigure[]; engine: string; location: string; uptime: number;
-  disk: { total: number; free: number; data: number } | null;
+  disk: { total: number; free: number; data: number; growth: { bytes: number; seconds: number } | null } | null;
 }
 export interface ServerInfo { version: string; accounts: Connection[]; health: Health; members: { name: string; host: string; isThis: boolean }[]; nodes: { address: string; location: string; isUp: boolean; settings: string[] }[] }
 export interface TailItem {
@@ -30,6 +30,8 @@ export interface TableFigures {
 }
 export interface Figures {
   now: number; kinds: string[]; seconds: number[][];
+  /** Requests in a second over the last minute. */
+  rates?: { accounts: { account: string; perSecond: number }[]; resources: { account: string; service: string; name: string; perSecond: number }[] };
   minute?: {
     seconds: { at: number; requests: number; rows_scanned: number; rows_returned: number; p99_ms: number; errors: number }[];
     requests_per_second: number; rows_scanned_per_second: number; rows_returned_per_second: number; p99_ms: number;
@@ -49,6 +51,8 @@ export const health = signal<Health | null>(null);
 export const past = new Map<string, number[]>();
 export const tail = signal<TailItem[]>([]);
 export const tailPaused = signal(false);
+/** Of the requests of the last second, how many the server sent and how many there were. */
+export const tailShare = signal({ shown: 0, of: 0 });
 /** When the stream last said something; 0 while it has never. */
 export const lastSeen = signal(0);
 export const clock = signal(Date.now());
@@ -84,7 +88,8 @@ export function openStream() {
     for (const figure of data.figures) past.set(figure.name, [...(past.get(figure.name) ?? []), figure.value].slice(-60));
     health.value = data;
   });
-  on('tail', (items: TailItem[]) => {
+  on('tail', ({ requests: items, of }: { requests: TailItem[]; of: number }) => {
+    tailShare.value = { shown: items.length, of };
     if (tailPaused.value) held = [...held, ...items].slice(-TAIL_MAX);
     else tail.value = [...tail.value, ...items].slice(-TAIL_MAX);
   });
@@ -166,45 +171,52 @@ applyTheme();
 // ---- toasts, and what waits behind them ----
 
 export interface Toast { id: number; text: string; undo?: () => void; isBad?: boolean }
-export const toast = signal<Toast | null>(null);
+/** The oldest first. */
+export const toasts = signal<Toast[]>([]);
 let toastId = 0;
-let timer = 0;
-let waiting: (() => void) | null = null;
+/** What waits behind a toast, by its id. */
+const waiting = new Map<number, () => void>();
 const UNDO_MS = 8000;
+/** Toasts that only tell something; one with an Undo stays until it is used or its time is over. */
+const TOLD_MAX = 3;
 
 export function say(text: string, isBad = false) {
-  flush();
-  show({ id: ++toastId, text, isBad }, isBad ? 6000 : 2200);
+  const told = toasts.value.filter((toast) => !toast.undo);
+  for (const toast of told.slice(0, Math.max(0, told.length - TOLD_MAX + 1))) dismiss(toast.id);
+  const id = ++toastId;
+  show({ id, text, isBad }, isBad ? 6000 : 2200, () => dismiss(id));
 }
 
 /** Does something after a while in which it can be undone. Leaving the page does it at once. */
 export function later(text: string, act: () => Promise<unknown>, undone: () => void) {
-  flush();
+  const id = ++toastId;
   const run = () => {
-    waiting = null;
+    if (!waiting.delete(id)) return;
+    dismiss(id);
     act().catch((error) => {
       undone();
       say(`${text}: failed. ${(error as Error).message}`, true);
     });
   };
-  waiting = run;
-  show({ id: ++toastId, text, undo: () => { waiting = null; toast.value = null; undone(); } }, UNDO_MS, run);
+  waiting.set(id, run);
+  show({ id, text, undo: () => { if (waiting.delete(id)) { dismiss(id); undone(); } } }, UNDO_MS, run);
 }
 
-function show(next: Toast, milliseconds: number, then?: () => void) {
-  clearTimeout(timer);
-  toast.value = next;
-  timer = window.setTimeout(() => {
-    if (toast.value?.id === next.id) toast.value = null;
-    if (then && waiting === then) then();
-  }, milliseconds);
+function show(toast: Toast, milliseconds: number, then: () => void) {
+  toasts.value = [...toasts.value, toast];
+  setTimeout(then, milliseconds);
+}
+function dismiss(id: number) {
+  toasts.value = toasts.value.filter((toast) => toast.id !== id);
 }
 
 /** Does what waits. */
 export function flush() {
-  waiting?.();
+  for (const run of [...waiting.values()]) run();
 }
-addEventListener('pagehide', flush);
+// A request that begins now has to outlive the page.
+addEventListener('pagehide', () => { api.setLeaving(true); flush(); });
+addEventListener('pageshow', () => api.setLeaving(false));
 addEventListener('hashchange', flush);
 
 // ---- where we are: #/page/part/part?query ----

@@ -3,7 +3,7 @@
 import uPlot from 'uplot';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { isDark, say, toast } from './store';
+import { isDark, say, toasts } from './store';
 import { PLAN_NAMES } from './format';
 
 const PATHS: Record<string, string> = {
@@ -212,15 +212,14 @@ export function CreateDialog(props: { what: string; rule: string; pattern: RegEx
 }
 
 export function Toasts() {
-  const shown = toast.value;
   return (
-    <div role="status" aria-live="polite">
-      {shown && (
-        <div class={`toast ${shown.isBad ? 'isbad' : ''}`} key={shown.id}>
-          <span>{shown.text}</span>
-          {shown.undo && <button type="button" onClick={shown.undo}>Undo</button>}
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map((toast) => (
+        <div class={`toast ${toast.isBad ? 'isbad' : ''}`} key={toast.id}>
+          <span>{toast.text}</span>
+          {toast.undo && <button type="button" onClick={toast.undo}>Undo</button>}
         </div>
-      )}
+      ))}
     </div>
   );
 }

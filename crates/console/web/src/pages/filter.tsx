@@ -74,11 +74,19 @@ export function usePlan(filter: string): PlanState | null {
   return plan;
 }
 
+/** How many rows a plan reads, as far as the last look at the table tells. */
+function estimate(kind: string, ranges: number, sight: FullSight | null): string {
+  if (!sight || !sight.entities) return '';
+  if (kind === 'tscan') return ` · ${whole(sight.entities)}${sight.isWhole ? '' : '+'} rows`;
+  if (kind === 'pscan') return ` · about ${whole((sight.entities / Math.max(1, sight.partitions)) * ranges)}${sight.isWhole ? '' : '+'} rows`;
+  return '';
+}
+
 export function PlanChip({ plan, sight }: { plan: PlanState | null; sight: FullSight | null }) {
   if (!plan) return <Chip kind="write">planning</Chip>;
   if (plan.error) return <><Chip kind="tscan">cannot plan</Chip><span class="bad" role="alert">{plan.error}</span></>;
   const kind = PLAN_CLASS[plan.kind] ?? plan.kind;
-  const rows = kind === 'tscan' && sight ? ` · ${whole(sight.entities)}${sight.isWhole ? '' : '+'} rows` : '';
+  const rows = estimate(kind, plan.ranges, sight);
   return <Chip kind={kind}>{PLAN_NAMES[kind] ?? plan.kind} · {plan.ranges} {plan.ranges === 1 ? 'range' : 'ranges'}{rows}</Chip>;
 }
 

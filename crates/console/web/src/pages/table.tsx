@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import { findings } from '../advice';
 import { bytes, PLAN_CLASS, whole } from '../format';
-import { account as current, go, here, later, link, loadResources, say, setQuery, type FullSight } from '../store';
+import { go, here, later, link, loadResources, say, setQuery, type FullSight } from '../store';
 import { Busy, DropDialog, Empty, Icon, useLoad } from '../ui';
 import { Shell } from '../shell';
 import { queryEntities, entityPath, type EdmType, type Entity, type Page, type Value } from '../entity';
@@ -20,6 +20,10 @@ export function TablePage({ account, table }: { account: string; table: string }
   const [select, setSelect] = useState(start.get('select') ?? '');
   const [top, setTop] = useState(start.get('top') ?? '100');
   const [page, setPage] = useState<Page | null>(null);
+  /** The $select of the page that is shown. */
+  const [selected, setSelected] = useState('');
+  /** Its $filter. */
+  const [ran, setRan] = useState('');
   const [failure, setFailure] = useState<{ message: string; code: string; position: number } | null>(null);
   const [busy, setBusy] = useState(false);
   const [tokens, setTokens] = useState<string[]>(['']);
@@ -42,6 +46,8 @@ export function TablePage({ account, table }: { account: string; table: string }
       const found = await queryEntities(account, table, { filter, select, top }, path[path.length - 1] ?? '', stop.signal);
       if (stop.signal.aborted) return;
       setPage(found);
+      setSelected(select.trim());
+      setRan(filter.trim());
       setTokens(path);
       setChecked(new Set());
     } catch (error) {
@@ -65,17 +71,23 @@ export function TablePage({ account, table }: { account: string; table: string }
     const text = entities.length === 1 && only ? `Deleted ${only.partition} / ${only.row}` : `Deleted ${entities.length} entities`;
     const back = () => setGone((old) => new Set([...old].filter((id) => !ids.includes(id))));
     later(text, async () => {
-      for (const entity of entities) {
-        await api.storage('table', account, 'DELETE', entityPath(table, entity.partition, entity.row), { headers: { 'if-match': entity.etag || '*' } });
-      }
+      // All at once: a page that goes away has time to begin requests, not to wait for them.
+      const asked = entities.map((entity) => api.storage('table', account, 'DELETE', entityPath(table, entity.partition, entity.row), { headers: { 'if-match': entity.etag || '*' } }));
+      const ended = await Promise.allSettled(asked);
+      const kept = entities.filter((_, index) => ended[index]?.status === 'rejected');
+      const why = ended.find((one) => one.status === 'rejected')?.reason as Error | undefined;
       sight.again();
+      if (!kept.length) return;
+      setGone((old) => new Set([...old].filter((id) => !kept.some((entity) => idOf(entity) === id))));
+      say(`${kept.length} of ${entities.length} not deleted. ${why?.message ?? ''}`, true);
     }, back);
   };
   const saved = (entity: Entity, isNew: boolean) => {
     setOpen(entity);
     if (!page) return;
     const rest = page.entities.filter((one) => idOf(one) !== idOf(entity));
-    const entities = isNew ? [entity, ...rest] : page.entities.map((one) => (idOf(one) === idOf(entity) ? entity : one));
+    const shownAs = project(entity, selected);
+    const entities = isNew ? [shownAs, ...rest] : page.entities.map((one) => (idOf(one) === idOf(entity) ? shownAs : one));
     setPage({ ...page, entities });
     setGone(new Set([...gone].filter((id) => id !== idOf(entity))));
     if (isNew) { sight.again(); void loadResources(); }
@@ -114,7 +126,7 @@ export function TablePage({ account, table }: { account: string; table: string }
           <Busy on={busy} />
           <Grid columns={columns} entities={shown} busy={busy} failure={failure} hasPage={page !== null} checked={checked} open={open && open !== 'new' ? idOf(open) : ''}
             onOpen={setOpen} onCheck={setChecked} onFix={(position) => { setCaretAt(-1); requestAnimationFrame(() => setCaretAt(position)); }} onClear={() => { setFilter(''); setTimeout(() => document.getElementById('filter')?.focus(), 0); }} onInsert={() => setOpen('new')} hasFilter={filter.trim() !== ''} table={table} />
-          {page && !failure && <ResultBar page={page} count={shown.length} hasFinding={findingCount > 0} />}
+          {page && !failure && <ResultBar page={page} count={shown.length} hasFinding={findingCount > 0} hasFilter={ran !== ''} />}
           {page && !failure && (
             <div class="pager">
               <div class="legend"><span><i class="hs" />not on this entity</span><span><i class="nul">null</i>returned as null</span><span><i class="estr">""</i>empty string</span></div>
@@ -126,12 +138,12 @@ export function TablePage({ account, table }: { account: string; table: string }
             </div>
           )}
         </div>
-        {open && <EntityEditor key={open === 'new' ? 'new' : `${idOf(open)}${open.etag}`} account={account} table={table} entity={open === 'new' ? null : open} sight={facts} isPart={select.trim() !== ''}
+        {open && <EntityEditor key={open === 'new' ? 'new' : `${idOf(open)}${open.etag}`} account={account} table={table} entity={open === 'new' ? null : open} sight={facts} isPart={selected !== ''}
           onSaved={saved} onDelete={(entity) => remove([entity])} onClose={() => setOpen(null)} />}
       </div>
       {dialog === 'drop' && <DropDialog what="table" name={table} note="All of its entities go with it." onDrop={drop} onClose={() => setDialog('')} />}
       {dialog === 'import' && <ImportDialog account={account} table={table} onClose={() => setDialog('')} onDone={() => { void run(['']); sight.again(); void loadResources(); }} />}
-      {dialog === 'export' && <ExportDialog account={current.value} table={table} filter={filter} select={select} onClose={() => setDialog('')} />}
+      {dialog === 'export' && <ExportDialog account={account} table={table} filter={filter} select={select} sight={facts} onClose={() => setDialog('')} />}
     </Shell>
   );
 }
@@ -146,6 +158,13 @@ function decodeNext(next: string): string {
   } catch {
     return '';
   }
+}
+
+/** An entity as a query with this $select returns it. */
+function project(entity: Entity, select: string): Entity {
+  const names = select.split(',').map((name) => name.trim()).filter((name) => name && !['PartitionKey', 'RowKey', 'Timestamp'].includes(name));
+  if (!select || names.includes('*')) return entity;
+  return { ...entity, values: new Map(names.map((name): [string, Value | null] => [name, entity.values.get(name) ?? null])) };
 }
 
 interface Column { name: string; type: EdmType | null; others: number; title: string }
@@ -250,12 +269,13 @@ function show(value: Value): string {
   }
 }
 
-function ResultBar({ page, count, hasFinding }: { page: Page; count: number; hasFinding: boolean }) {
+/** A table scan that a filter asks for is red however few it reads; without a filter to read all is what was asked. */
+function ResultBar({ page, count, hasFinding, hasFilter }: { page: Page; count: number; hasFinding: boolean; hasFilter: boolean }) {
   const plan = page.plan;
   const scanned = plan?.scanned ?? count;
   const ratio = scanned / Math.max(1, count);
-  const isScan = PLAN_CLASS[plan?.kind ?? ''] === 'tscan' && scanned > 1000;
-  const tone = ratio >= 1000 || (isScan && ratio >= 5) ? 'bad' : ratio >= 5 ? 'warn' : 'plain';
+  const isScan = PLAN_CLASS[plan?.kind ?? ''] === 'tscan' && hasFilter;
+  const tone = ratio >= 1000 || isScan ? 'bad' : ratio >= 5 ? 'warn' : 'plain';
   return (
     <div class={`resbar ${tone}`} role="status">
       {tone !== 'plain' && <Icon name="warn" small />}
