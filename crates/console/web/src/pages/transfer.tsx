@@ -8,6 +8,7 @@ import { useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import { batchBody, queryEntities, TYPES, writeEntity, type EdmType, type Entity, type Value } from '../entity';
 import { whole } from '../format';
+import type { Sight } from '../store';
 import { Dialog, ErrorNote, Meter, Segments } from '../ui';
 
 interface Line { partition: string; row: string; json: string; number: number }
@@ -48,34 +49,64 @@ export function ImportDialog(props: { account: string; table: string; onClose: (
   );
 }
 
-/** Writes a file in batches of one partition each, in the order of the file. */
+/** Lines that are held to be put together by partition. */
+const HELD_MAX = 2000;
+
+/**
+ * Writes a file in batches of one partition each. Lines of several partitions may alternate: a number of them is held
+ * and put together. Lines of one entity keep their order.
+ */
 async function importFile(file: File, account: string, table: string, stopped: () => boolean, report: (written: number, read: number, share: number) => void) {
-  let waiting: Line[] = [];
-  let size = 0;
-  let [written, read] = [0, 0];
-  const flush = async () => {
-    if (!waiting.length) return;
-    const lines = waiting;
-    [waiting, size] = [[], 0];
-    await writeBatch(account, table, lines);
-    written += lines.length;
+  const held = new Map<string, Line[]>();
+  let [written, read, holding, share] = [0, 0, 0, 0];
+  const check = () => { if (stopped()) throw new Error('Stopped.'); };
+  const write = async (lines: Line[]) => {
+    for (const batch of batches(lines)) {
+      check();
+      await writeBatch(account, table, batch);
+      written += batch.length;
+      report(written, read, share);
+    }
   };
-  const take = async (line: Line) => {
-    const last = waiting[0];
-    const repeats = waiting.some((other) => other.row === line.row);
-    if (last && (last.partition !== line.partition || waiting.length >= BATCH_ENTITIES_MAX || size + line.json.length > BATCH_BYTES_MAX || repeats)) await flush();
-    waiting.push(line);
-    size += line.json.length;
-    read++;
+  const flush = async () => {
+    const groups = [...held.values()];
+    held.clear();
+    holding = 0;
+    for (const lines of groups) await write(lines);
   };
   const isCsv = /\.csv$/i.test(file.name) || file.type === 'text/csv';
-  for await (const { rows, share } of isCsv ? csvChunks(file) : jsonChunks(file)) {
-    for (const { values, number } of rows) await take(toLine(values, number));
+  for await (const chunk of isCsv ? csvChunks(file) : jsonChunks(file)) {
+    for (const { values, number } of chunk.rows) {
+      const line = toLine(values, number);
+      const lines = held.get(line.partition);
+      if (lines) lines.push(line);
+      else held.set(line.partition, [line]);
+      read++;
+      if (++holding >= HELD_MAX) { await flush(); check(); }
+    }
+    share = chunk.share;
     report(written, read, share);
-    if (stopped()) { await flush(); report(written, read, share); throw new Error('Stopped.'); }
+    check();
   }
   await flush();
   report(written, read, 1);
+}
+
+/** Lines of one partition as batches that the service takes: so many, so large, each entity once. */
+function* batches(lines: Line[]): Generator<Line[]> {
+  let batch: Line[] = [];
+  let rows = new Set<string>();
+  let size = 0;
+  for (const line of lines) {
+    if (batch.length && (batch.length >= BATCH_ENTITIES_MAX || size + line.json.length > BATCH_BYTES_MAX || rows.has(line.row))) {
+      yield batch;
+      [batch, rows, size] = [[], new Set(), 0];
+    }
+    batch.push(line);
+    rows.add(line.row);
+    size += line.json.length;
+  }
+  if (batch.length) yield batch;
 }
 
 async function writeBatch(account: string, table: string, lines: Line[]) {
@@ -172,54 +203,81 @@ function jsonValues(line: string, number: number): Map<string, Value> {
   return values;
 }
 
-export function ExportDialog(props: { account: string; table: string; filter: string; select: string; onClose: () => void }) {
+export function ExportDialog(props: { account: string; table: string; filter: string; select: string; sight: Sight | null; onClose: () => void }) {
   const [form, setForm] = useState<'csv' | 'jsonl'>('csv');
-  const [scope, setScope] = useState<'all' | 'filter'>(props.filter ? 'filter' : 'all');
+  const [scope, setScope] = useState<'all' | 'filter'>(props.filter || props.select ? 'filter' : 'all');
   const [state, setState] = useState({ count: 0, running: false, done: false, failure: '' });
   const stop = useRef<AbortController | null>(null);
   const start = async () => {
-    stop.current = new AbortController();
+    const aborted = (stop.current = new AbortController()).signal;
     setState({ count: 0, running: true, done: false, failure: '' });
     try {
-      const entities: Entity[] = [];
-      let from = '';
-      do {
-        const page = await queryEntities(props.account, props.table, { filter: scope === 'filter' ? props.filter : '', select: props.select, top: '' }, from, stop.current.signal);
-        entities.push(...page.entities);
-        from = page.next;
-        setState((old) => ({ ...old, count: entities.length }));
-      } while (from);
-      save(form === 'csv' ? toCsv(entities) : toJsonLines(entities), `${props.table}.${form}`);
+      const query = scope === 'filter' ? { filter: props.filter, select: props.select, top: '' } : { filter: '', select: '', top: '' };
+      saveBlob(await exportPages(form, (from) => queryEntities(props.account, props.table, query, from, aborted), (count) => setState((old) => ({ ...old, count }))), `${props.table}.${form}`);
       setState((old) => ({ ...old, running: false, done: true }));
     } catch (error) {
-      setState((old) => ({ ...old, running: false, failure: (error as Error).message }));
+      setState((old) => ({ ...old, running: false, failure: aborted.aborted ? 'Stopped; nothing was saved.' : (error as Error).message }));
     }
   };
+  // Only the size of a whole table is known before it is read.
+  const known = scope === 'all' && props.sight?.isWhole ? props.sight.entities : 0;
   return (
     <Dialog title={`Export ${props.table}`} onClose={() => { stop.current?.abort(); props.onClose(); }}>
       <div class="row wrap"><Segments label="Form" value={form} onPick={setForm} choices={[{ value: 'csv', label: 'CSV' }, { value: 'jsonl', label: 'JSON lines' }]} />
-        <Segments label="Entities" value={scope} onPick={setScope} choices={[{ value: 'all', label: 'Whole table' }, { value: 'filter', label: 'This filter' }]} /></div>
-      <p class="dim small">Every value keeps its type, so that an import gives the same entities.</p>
-      {(state.running || state.done) && <div class="progress" role="status"><Meter share={state.done ? 1 : 0.5} width={220} class="ok" /><span>{whole(state.count)} entities{state.done ? ', saved' : ''}</span></div>}
+        <Segments label="Entities" value={scope} onPick={setScope} choices={[{ value: 'all', label: 'Whole table' }, { value: 'filter', label: 'This query' }]} /></div>
+      <p class="dim small">{scope === 'all' ? 'Every entity with all of its properties.' : <>{props.filter.trim() ? <>Entities of <code class="wrapany">{props.filter}</code></> : 'Every entity'}{props.select.trim() ? <>, of each <code class="wrapany">{props.select}</code>.</> : '.'}</>} Every value keeps its type, so that an import gives the same entities.</p>
+      {(state.running || state.done) && <div class="progress" role="status">{state.done || known ? <Meter share={state.done ? 1 : state.count / Math.max(1, known)} width={220} class="ok" /> : <span class="meter wide"><i class="unknown" /></span>}<span>{whole(state.count)}{known && !state.done ? ` of about ${whole(known)}` : ''} entities{state.done ? ', saved' : ''}</span></div>}
       {state.failure && <ErrorNote error={state.failure} />}
-      <footer class="row"><span class="grow" /><button type="button" class="btn" onClick={() => { stop.current?.abort(); props.onClose(); }}>{state.done ? 'Close' : 'Cancel'}</button>
+      <footer class="row"><span class="grow" />{state.running ? <button type="button" class="btn" onClick={() => stop.current?.abort()}>Stop</button> : <button type="button" class="btn" onClick={props.onClose}>{state.done ? 'Close' : 'Cancel'}</button>}
         <button type="button" class="btn pri" disabled={state.running} onClick={start}>Export</button></footer>
     </Dialog>
   );
 }
 
-function toCsv(entities: Entity[]): string {
-  const names = [...new Set(entities.flatMap((entity) => [...entity.values.keys()]))];
-  const fields = ['PartitionKey', 'RowKey', 'Timestamp', ...names.flatMap((name) => [name, name + TYPE_SUFFIX])];
-  const data = entities.map((entity) => [entity.partition, entity.row, entity.timestamp, ...names.flatMap((name) => { const value = entity.values.get(name); return value ? [value.text, `Edm.${value.type}`] : ['', '']; })]);
-  return Papa.unparse({ fields, data }, { newline: '\n' }) + '\n';
+type Pages = (from: string) => Promise<{ entities: Entity[]; next: string }>;
+
+async function each(pages: Pages, take: (entities: Entity[]) => void) {
+  let from = '';
+  do { const page = await pages(from); take(page.entities); from = page.next; } while (from);
 }
+
+/** The file, a page at a time. A browser keeps large blobs in files: what was written leaves the memory of the page. */
+async function exportPages(form: 'csv' | 'jsonl', pages: Pages, report: (count: number) => void): Promise<Blob> {
+  let count = 0;
+  const type = { type: 'application/octet-stream' };
+  if (form === 'jsonl') {
+    const parts: Blob[] = [];
+    await each(pages, (entities) => { parts.push(new Blob([toJsonLines(entities)])); report((count += entities.length)); });
+    return new Blob(parts, type);
+  }
+  // Rows are written before all columns are known. Those of a page that has fewer are filled up at the end, for which
+  // the length of each is kept.
+  const names = new Set<string>();
+  const written: { rows: Blob; lengths: number[]; columns: number }[] = [];
+  await each(pages, (entities) => {
+    for (const entity of entities) for (const name of entity.values.keys()) names.add(name);
+    const rows = entities.map((entity) => csvLine([entity.partition, entity.row, entity.timestamp, ...[...names].flatMap((name) => { const value = entity.values.get(name); return value ? [value.text, `Edm.${value.type}`] : ['', '']; })]));
+    written.push({ rows: new Blob([rows.join('')]), lengths: rows.map((row) => row.length), columns: names.size });
+    report((count += entities.length));
+  });
+  const parts: (Blob | string)[] = [csvLine(['PartitionKey', 'RowKey', 'Timestamp', ...[...names].flatMap((name) => [name, name + TYPE_SUFFIX])])];
+  for (const page of written) parts.push(page.columns === names.size ? page.rows : await filledUp(page, (names.size - page.columns) * 2));
+  return new Blob(parts, type);
+}
+
+async function filledUp(page: { rows: Blob; lengths: number[] }, missing: number): Promise<Blob> {
+  const text = await page.rows.text();
+  let at = 0;
+  return new Blob(page.lengths.map((length) => `${text.slice(at, (at += length) - 1)}${','.repeat(missing)}\n`));
+}
+
+const csvLine = (cells: string[]) => Papa.unparse([cells], { newline: '\n' }) + '\n';
 
 const toJsonLines = (entities: Entity[]) => entities.map((entity) => writeEntity(entity.partition, entity.row, new Map([...entity.values].filter((pair): pair is [string, Value] => pair[1] !== null))) + '\n').join('');
 
-export function save(text: string, name: string) {
+function saveBlob(blob: Blob, name: string) {
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'application/octet-stream' }));
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
