@@ -16,6 +16,7 @@ const axis = (seconds: number) => (seconds <= 0 ? 0 : Math.min(1, Math.log10(1 +
 const TICKS: [string, number, boolean][] = [['now', 0, true], ['10 s', 10, false], ['1 min', 60, true], ['10 min', 600, false], ['2 h', 7200, true], ['1 d', 86_400, false], ['7 d', WEEK, true]];
 const POISON = '-poison';
 const POISON_TRIES = 5;
+const POISON_GROUPS_MAX = 20;
 
 const seconds = (text: string) => Date.parse(text) / 1000;
 type State = 'visible' | 'hidden' | 'scheduled';
@@ -54,13 +55,18 @@ export function QueuePage({ account, queue }: { account: string; queue: string }
     } catch (error) { say((error as Error).message, true); }
     again();
   };
-  const putBack = (list: Message[]) => later(`${list.length} ${list.length === 1 ? 'message' : 'messages'} put back`, async () => {
-    for (const message of list) {
-      await api.storage('queue', account, 'POST', `${api.encode(queue)}/messages`, { body: envelope(message.text) });
-      await api.storage('queue', account, 'DELETE', path(queue + POISON, message));
-    }
-    again();
-  }, hide(list.map((message) => message.id)));
+  /** Moves messages of the poison queue back: these, or all that there are, those that are not shown too. */
+  const putBack = (list: Message[] | 'all') => {
+    const many = list === 'all' ? poison.value?.count ?? 0 : list.length;
+    const ids = list === 'all' ? undefined : list.map((message) => message.id);
+    later(`${whole(many)} ${many === 1 ? 'message' : 'messages'} put back`, async () => {
+      const answer = await api.send('POST', '/api/putback', { body: JSON.stringify({ account, from: queue + POISON, to: queue, ids }) });
+      const { moved, left, failure } = (await answer.json()) as { moved: number; left: number; failure: string | null };
+      setGone(new Set());
+      again();
+      if (left) say(`${whole(moved)} put back, ${whole(left)} left in the poison queue. ${failure ?? ''}`, true);
+    }, hide(ids ?? (poison.value?.messages ?? []).map((message) => message.id)));
+  };
   const clear = async () => { await api.storage('queue', account, 'DELETE', `${api.encode(queue)}/messages`); setDialog(''); say('Queue cleared'); again(); };
   const drop = async () => { await api.storage('queue', account, 'DELETE', api.encode(queue)); setDialog(''); say(`Dropped ${queue}`); await loadResources(); go(link('overview')); };
   const actions = (
@@ -153,23 +159,33 @@ function Peek({ message, now, onRelease, onDelete }: { message: Message; now: nu
   );
 }
 
-function Poison(props: { queue: string; account: string; messages: Message[]; count: number; now: number; onPutBack: (list: Message[]) => void }) {
-  /** What a worker wrote into the message, if it did: `error`, `exception`, `reason`. */
-  const reason = (message: Message) => {
-    const { json, plain } = decoded(message.text);
-    if (json) { const value = JSON.parse(json); const found = value && typeof value === 'object' ? value.error ?? value.exception ?? value.reason ?? value.message : null; if (found) return String(typeof found === 'object' ? JSON.stringify(found) : found); }
-    return plain.slice(0, 80);
-  };
-  const groups = new Map<string, number>();
-  for (const message of props.messages) groups.set(reason(message), (groups.get(reason(message)) ?? 0) + 1);
-  const top = [...groups].sort(([, a], [, b]) => b - a)[0];
+/** What a worker wrote into a message, if it did: `error`, `exception`, `reason`, `message`. */
+function reasonOf(message: Message): string {
+  const { json, plain } = decoded(message.text);
+  const value = json ? JSON.parse(json) : null;
+  const found = value && typeof value === 'object' ? value.error ?? value.exception ?? value.reason ?? value.message : null;
+  return found ? String(typeof found === 'object' ? JSON.stringify(found) : found) : plain.slice(0, 80);
+}
+/** Errors are alike if they differ in numbers and ids only. */
+const alike = (reason: string) => reason.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/gi, '#').replace(/\d+/g, '#').slice(0, 200);
+
+function Poison(props: { queue: string; account: string; messages: Message[]; count: number; now: number; onPutBack: (list: Message[] | 'all') => void }) {
+  const groups = new Map<string, Message[]>();
+  for (const message of props.messages) groups.set(alike(reasonOf(message)), [...(groups.get(alike(reasonOf(message))) ?? []), message]);
+  const sorted = [...groups.values()].sort((a, b) => b.length - a.length);
+  const isPart = props.count > props.messages.length;
   return (
     <section class="panel" aria-label="Poison"><header><h2>Poison</h2><a class="mono dim" href={link('queue', props.account, props.queue)}>{props.queue}</a><span class="pill bad">{whole(props.count)}</span>
-      <span class="more row">{props.messages.length > 0 && <button type="button" class="btn sm" onClick={() => props.onPutBack(props.messages)}>Put all back</button>}</span></header>
+      <span class="more row">{props.messages.length > 0 && <button type="button" class="btn sm" onClick={() => props.onPutBack('all')}>Put all {whole(props.count)} back</button>}</span></header>
       {props.messages.length ? (
-        <><div class="scroll-x" tabIndex={0} role="region" aria-label="Poison messages"><table class="small"><thead><tr><th>Message</th><th class="num">Tries</th><th>Inserted</th><th>Error or text</th><th><span class="sr">Action</span></th></tr></thead>
-          <tbody>{props.messages.slice(0, 20).map((message) => <tr key={message.id}><td class="mono">{shortId(message.id)}</td><td class="num bad">{message.tries}</td><td class="dim">{span(props.now - seconds(message.inserted))} ago</td><td class="ellip poisontext"><bdi>{reason(message)}</bdi></td><td class="num"><button type="button" class="btn ghost sm" onClick={() => props.onPutBack([message])}>Put back</button></td></tr>)}</tbody></table></div>
-          {top && top[1] > 1 && <div class="small dim poisonfoot">{top[1]} of {props.messages.length} are alike.</div>}</>
+        <><div class="scroll-x" tabIndex={0} role="region" aria-label="Poison messages by error"><table class="small poison"><thead><tr><th>Error or text</th><th class="num">Messages</th><th class="num">Tries</th><th class="c-s">Oldest</th><th><span class="sr">Action</span></th></tr></thead>
+          <tbody>{sorted.slice(0, POISON_GROUPS_MAX).map((group) => {
+            const first = group[0];
+            if (!first) return null;
+            const oldest = Math.min(...group.map((message) => seconds(message.inserted)));
+            return <tr key={first.id}><td class="ellip poisontext" title={group.map((message) => message.id).slice(0, 20).join('\n')}><bdi>{reasonOf(first)}</bdi></td><td class="num">{whole(group.length)}{isPart ? '+' : ''}</td><td class="num bad">{Math.max(...group.map((message) => message.tries))}</td><td class="dim c-s">{span(props.now - oldest)} ago</td><td class="num"><button type="button" class="btn ghost sm" onClick={() => props.onPutBack(group)}>Put {group.length === 1 ? '' : `${group.length} `}back</button></td></tr>;
+          })}</tbody></table></div>
+          {(sorted.length > POISON_GROUPS_MAX || isPart) && <div class="small dim poisonfoot">{sorted.length > POISON_GROUPS_MAX && `${sorted.length - POISON_GROUPS_MAX} more errors. `}{isPart && `Grouped from the first ${whole(props.messages.length)} messages.`}</div>}</>
       ) : <p class="quietline"><Icon name="check" class="ok" />Nothing was given up on.</p>}
     </section>
   );
