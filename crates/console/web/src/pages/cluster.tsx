@@ -26,8 +26,8 @@ export function ClusterPage() {
           </tbody></table></div>
           <div class="body small dim tailnote">As this server sees them now; settings as they were when it started.</div></section>
         <section class="panel" aria-label="Servers"><header><h2>Servers</h2><span class="pill">{members.length}</span><span class="more dim">{state?.location}</span></header>
-          <div class="scroll-x" tabIndex={0} role="region" aria-label="Servers by name"><table><thead><tr><th>Server</th><th class="c-s">Address</th><th class="num">Share of partitions</th></tr></thead><tbody>
-            {members.map((member) => <tr key={member.name}><td class="mono">{member.name} {member.isThis && <span class="pill acc">this one</span>}</td><td class="mono dim c-s">{member.host}</td><td class="num">{Math.round(100 / Math.max(1, members.length))} %</td></tr>)}
+          <div class="scroll-x" tabIndex={0} role="region" aria-label="Servers by name"><table><thead><tr><th>Server</th><th>Address</th></tr></thead><tbody>
+            {members.map((member) => <tr key={member.name}><td class="mono">{member.name} {member.isThis && <span class="pill acc">this one</span>}</td><td class="mono dim">{member.host}</td></tr>)}
           </tbody></table></div>
           <div class="body small dim tailnote">Each partition belongs to one server by its hash; every server answers for every partition.</div></section>
         </div>

@@ -3,7 +3,7 @@
 import uPlot from 'uplot';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { bytes, clockTime, ms, PLAN_NAMES, short, whole } from '../format';
-import { figures, here, isDark, link, pauseTail, streamLost, tail, tailPaused, type TailItem } from '../store';
+import { figures, here, isDark, link, pauseTail, streamLost, tail, tailPaused, tailShare, type TailItem } from '../store';
 import { Chip, css, Empty, Icon, percent } from '../ui';
 import { Shell } from '../shell';
 
@@ -47,11 +47,11 @@ export function LivePage() {
   const all = totals.reduce((sum, count) => sum + count, 0);
   const last = seconds[seconds.length - 2] ?? seconds[seconds.length - 1] ?? [];
   const rate = last.slice(1).reduce((sum, count) => sum + count, 0);
-  const weight = Math.max(1, ...items.slice(-50).map((item) => item.weight));
-  const sampling = weight > 1 ? `showing 1 in ${weight}` : 'showing all';
+  const { shown: sent, of } = tailShare.value;
+  const sampling = of > sent ? `showing ${whole(sent)} of ${whole(of)}/s, errors first` : 'showing all';
   const actions = (
     <>
-      <span class="row small dim hide-s"><span class={`dot ${paused || streamLost.value ? 'warn' : ''}`} />{streamLost.value ? 'stream lost' : paused ? (open >= 0 ? 'Paused while a request is open' : 'Paused') : `${short(rate)}/s, ${sampling}`}</span>
+      <span class="row small dim hide-s" data-test="sampling"><span class={`dot ${paused || streamLost.value ? 'warn' : ''}`} />{streamLost.value ? 'stream lost' : paused ? (open >= 0 ? 'Paused while a request is open' : 'Paused') : `${short(rate)}/s, ${sampling}`}</span>
       <button type="button" class="btn" title="Space" onClick={() => pause(!paused)}><Icon name={paused ? 'play' : 'pause'} small />{paused ? 'Resume' : 'Pause'}</button>
     </>
   );
@@ -63,7 +63,7 @@ export function LivePage() {
         <div class="row wrap">{KINDS.map((kind, index) => <button type="button" key={kind} class={`chip toggle ${kind}`} aria-pressed={!off.has(kind)} onClick={() => toggle(kind)}>{PLAN_NAMES[kind]} <span class="c">{percent(all ? (totals[index] ?? 0) / all : 0)}</span></button>)}</div>
       </div>
       <section class="panel">
-        <div class="row xs faint ratehead"><span>Requests per second by plan kind, last 2 min</span><span class="grow" /><span>peak {whole(Math.max(0, ...seconds.map((second) => second.slice(1).reduce((sum, count) => sum + count, 0))))}</span></div>
+        <div class="row xs faint ratehead"><span>Requests per second by plan kind, last 2 min</span><span class="grow" /><span class="only-s">{streamLost.value ? 'stream lost' : paused ? 'Paused' : `${short(rate)}/s, ${sampling}`}</span><span class="hide-s">peak {whole(Math.max(0, ...seconds.map((second) => second.slice(1).reduce((sum, count) => sum + count, 0))))}</span></div>
         <Rate seconds={seconds} />
         <div class="scroll-x lvbox" tabIndex={0} role="region" aria-label="Requests"><table class="lv" role="treegrid" aria-label="Requests">
           <thead><tr><th>Time</th><th class="c-s">Operation</th><th>Request</th><th>Plan</th><th class="num c-s">Read → sent</th><th class="num">Status</th><th>Latency</th></tr></thead>

@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import {
-  account, figures, health, link, loadResources, loadServer, past, resources, resourcesError, server, streamLost, type Connection,
+  account, chooseAccount, figures, health, link, loadResources, loadServer, past, resources, resourcesError, server, session, streamLost, type Connection,
   type Figures as FigureSet, type Health,
 } from '../store';
 import { bytes, ms, short, whole } from '../format';
@@ -22,16 +22,19 @@ export function Overview() {
     return () => clearInterval(timer);
   }, [account.value]);
   return (
-    <Shell title="Overview" label="Overview" actions={<Segments class="hide-s" label="Range" value={span.value} onPick={(picked) => (span.value = picked)} choices={SPANS.map(({ value, label }) => ({ value, label }))} />}>
+    <Shell title="Overview" label="Overview" actions={<Range class="hide-s" />}>
+      <Range class="only-s full underbar" />
       <Figures />
       <div class="ov">
-        <div class="col"><Tables /><Findings /></div>
-        <div class="col"><Connect /><StoreHealth /></div>
+        <div class="col"><Tables /><Findings /><Queues /><Containers /></div>
+        <div class="col"><Connect /><StoreHealth /><Accounts /></div>
       </div>
       <Storage />
     </Shell>
   );
 }
+
+const Range = ({ class: extra }: { class: string }) => <Segments class={extra} label="Range" value={span.value} onPick={(picked) => (span.value = picked)} choices={SPANS.map(({ value, label }) => ({ value, label }))} />;
 
 /** For how long the figures above are, and how often they are asked for; those of a minute come with the stream. */
 const SPANS = [{ value: 'minute', label: '1 min', every: 0 }, { value: 'quarter', label: '15 min', every: 5000 }, { value: 'hour', label: '1 h', every: 15_000 }, { value: 'day', label: '24 h', every: 60_000 }] as const;
@@ -153,6 +156,62 @@ function Tables() {
   );
 }
 
+/** Requests in a second to a queue or a container of the account at hand. */
+const rateOf = (service: string, name: string) => figures.value?.rates?.resources.find((one) => one.account === account.value && one.service === service && one.name === name)?.perSecond ?? 0;
+/** As many lines as a panel shows before it asks. */
+const LINES_MAX = 8;
+
+/** A panel of one kind of resource: the first lines, and the rest when asked. */
+function Resource<T extends { name: string }>(props: { title: string; what: string; rows: T[]; heads: [string, string][]; cells: (row: T) => (string | number)[] }) {
+  const [creating, setCreating] = useState(false);
+  const [all, setAll] = useState(false);
+  const { title, what, rows } = props;
+  const shown = all ? rows : rows.slice(0, LINES_MAX);
+  return (
+    <section class="panel" aria-label={title}>
+      <header><h2>{title}</h2><span class="pill">{rows.length}</span><button type="button" class="more linkish" onClick={() => setCreating(true)}>New {what}</button></header>
+      {resources.value && !rows.length && <p class="quietline dim">No {title.toLowerCase()} yet.</p>}
+      {rows.length > 0 && <div class="scroll-x" tabIndex={0} role="region" aria-label={`${title} with size and rate`}><table class="res">
+        <thead><tr><th>{title.replace(/s$/, '')}</th>{props.heads.map(([label, kind]) => <th key={label} class={`num ${kind}`}>{label}</th>)}</tr></thead>
+        <tbody>{shown.map((row) => <tr key={row.name}><td class="nm"><a class="mono" href={link(what, account.value, row.name)}>{row.name}</a></td>{props.cells(row).map((cell, index) => <td key={index} class={`num ${props.heads[index]?.[1] ?? ''}`}>{cell}</td>)}</tr>)}</tbody>
+      </table></div>}
+      {rows.length > shown.length && <button type="button" class="linkish morerows" onClick={() => setAll(true)}>Show all {rows.length}</button>}
+      {creating && <Create what={what} onClose={() => setCreating(false)} />}
+    </section>
+  );
+}
+
+function Queues() {
+  const rows = [...(resources.value?.queues ?? [])].sort((a, b) => b.messages - a.messages);
+  const flow = (name: string) => figures.value?.minute?.queues.find((one) => one.account === account.value && one.queue === name);
+  return <Resource title="Queues" what="queue" rows={rows} heads={[['Messages', ''], ['Req/s', ''], ['In/s', 'c-s'], ['Out/s', 'c-s']]}
+    cells={(row) => [whole(row.messages), short(rateOf('queue', row.name)), short(flow(row.name)?.in_per_second ?? 0), short(flow(row.name)?.out_per_second ?? 0)]} />;
+}
+
+function Containers() {
+  const rows = [...(resources.value?.containers ?? [])].sort((a, b) => (b.size?.bytes ?? 0) - (a.size?.bytes ?? 0));
+  const more = (row: (typeof rows)[number]) => (row.size && !row.size.isWhole ? '+' : '');
+  return <Resource title="Containers" what="container" rows={rows} heads={[['Blobs', 'c-s'], ['Size', ''], ['Req/s', '']]}
+    cells={(row) => [row.size ? `${short(row.size.blobs)}${more(row)}` : '–', row.size ? `${bytes(row.size.bytes)}${more(row)}` : '–', short(rateOf('blob', row.name))]} />;
+}
+
+/** The accounts of the session; what the one at hand holds is the sum of what is known of it. */
+function Accounts() {
+  const names = session.value?.accounts ?? [];
+  const found = resources.value;
+  const held = (found?.tables ?? []).reduce((sum, table) => sum + (table.sight?.bytes ?? 0), 0) + (found?.containers ?? []).reduce((sum, one) => sum + (one.size?.bytes ?? 0), 0);
+  const isPart = found?.tables.some((table) => !table.sight?.isWhole) || found?.containers.some((one) => !one.size?.isWhole);
+  const rate = (name: string) => figures.value?.rates?.accounts.find((one) => one.account === name)?.perSecond ?? 0;
+  return (
+    <section class="panel" aria-label="Accounts">
+      <header><h2>Accounts</h2><span class="pill">{names.length}</span><a class="more" href={link('access')}>Keys and SAS</a></header>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Accounts with size and rate"><table class="res"><thead><tr><th>Account</th><th class="num" title="Tables and containers, as far as they were looked at">Size</th><th class="num">Req/s</th></tr></thead>
+        <tbody>{names.map((name) => <tr key={name}><td class="nm">{name === account.value ? <span class="mono">{name}</span> : <button type="button" class="linkish mono" onClick={() => chooseAccount(name)}>{name}</button>}</td>
+          <td class="num">{name === account.value && found ? `${bytes(held)}${isPart ? '+' : ''}` : '–'}</td><td class="num">{short(rate(name))}</td></tr>)}</tbody></table></div>
+    </section>
+  );
+}
+
 function Findings() {
   const list = findings.value;
   const top = list?.slice(0, 3) ?? [];
@@ -257,7 +316,7 @@ function Storage() {
   const other = Math.max(0, disk.total - disk.free - disk.data);
   const kinds: [string, number, string][] = [['Tables, queues and catalog', rows, 'k1'], ['Blob contents', contents, 'k2'], ['Other files', other, 'k3'], ['Free', disk.free, 'k4']];
   const text = kinds.map(([name, value]) => `${name} ${bytes(value)}`).join(', ');
-  const days = daysLeft(disk.data, disk.free, state.uptime);
+  const days = disk.growth ? daysLeft(disk.free, disk.growth) : '';
   return (
     <section class="panel storage" aria-label="Storage">
       <header><h2>Storage</h2><code class="dim ellip">{state.location}</code><span class="more dim">{bytes(disk.data)} in the data folder · {bytes(disk.total)} disk{days ? ` · ${days} left at this rate` : ''}</span></header>
@@ -268,13 +327,8 @@ function Storage() {
 }
 const figure = (state: Health, pattern: RegExp) => state.figures.find((one) => pattern.test(one.name))?.value ?? 0;
 
-/** Growth while this page was open, carried on. */
-let firstSeen: { at: number; data: number } | null = null;
-function daysLeft(data: number, free: number, uptime: number): string {
-  firstSeen ??= { at: uptime, data };
-  const grown = data - firstSeen.data;
-  const seconds = uptime - firstSeen.at;
-  if (seconds < 60 || grown <= 0) return '';
-  const days = free / (grown / seconds) / 86_400;
+/** The growth that the server has seen, carried on. */
+function daysLeft(free: number, growth: { bytes: number; seconds: number }): string {
+  const days = free / (growth.bytes / growth.seconds) / 86_400;
   return days > 3650 ? '' : days >= 1 ? `${whole(days)} d` : `${Math.round(days * 24)} h`;
 }
