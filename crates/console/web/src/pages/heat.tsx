@@ -3,6 +3,7 @@
 import { scaleLinear, scaleLog, scaleTime } from 'd3-scale';
 import { interpolateRgbBasis } from 'd3-interpolate';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { findings, loadFindings } from '../advice';
 import * as api from '../api';
 import { hourMinute, short, whole } from '../format';
 import { account, clock, go, here, isDark, link, resources } from '../store';
@@ -15,7 +16,7 @@ interface HeatView {
   rows: { label: string; from: HeatKey; to: HeatKey | null; keys: number; group: string; is_part: boolean }[];
   cells: { row: number; column: number; value: number; estimated: boolean }[];
   value_max: number;
-  marks: { kind: 'hot' | 'append' | 'batch'; row_from: number; row_to: number; column_from: number; column_to: number; text: string }[];
+  marks: { kind: 'hot' | 'append' | 'batch'; row_from: number; row_to: number; column_from: number; column_to: number; text: string; path?: { row: number; column: number }[] }[];
 }
 type Metric = 'operations' | 'bytes' | 'latency' | 'rows-scanned';
 interface Zoom { from: number; to: number; keyFrom: HeatKey | null; keyTo: HeatKey | null }
@@ -25,11 +26,19 @@ const UNITS: Record<Metric, [string, string]> = {
   latency: ['ms', 'p99 latency in milliseconds, log scale'], 'rows-scanned': ['rows/s', 'rows scanned per second and range, log scale'],
 };
 const WINDOWS: [string, number][] = [['15 min', 900], ['1 h', 3600], ['24 h', 86_400], ['7 d', 604_800]];
-const MARKS: Record<string, [string, string]> = { hot: ['Hot range', 'Spread it'], append: ['Append diagonal', 'See what to do'], batch: ['Batch job', ''] };
+const MARKS: Record<string, [string, string, string[]]> = { hot: ['Hot range', 'Spread it', ['hot-partition', 'hot-account']], append: ['Append diagonal', 'See what to do', ['append-only', 'prepend-only']], batch: ['Batch job', '', []] };
+
+/** Where the advisor says what to do about a mark: at its finding, if there is one. */
+function advice(kind: string, table: string): string {
+  const rules = MARKS[kind]?.[2] ?? [];
+  const found = findings.value?.find((finding) => finding.account === account.value && finding.table.toLowerCase() === table.toLowerCase() && rules.includes(finding.rule));
+  return found ? `${link('advisor')}?at=${encodeURIComponent(found.id)}` : link('advisor');
+}
 /** Seven stops; more is always further from the ground. */
 const LIGHT = ['#f8f8f6', '#fde7c4', '#fcba75', '#ee7958', '#c43e60', '#80246a', '#341046'];
 const DARK = ['#16171b', '#30164a', '#681e6e', '#ac3468', '#e46250', '#faaa64', '#fdf0be'];
 const REFRESH_MS = 15_000;
+const LABEL_HEIGHT = 12;
 
 export function HeatPage({ table }: { table: string }) {
   const tables = resources.value?.tables ?? [];
@@ -41,6 +50,7 @@ export function HeatPage({ table }: { table: string }) {
   const [turn, setTurn] = useState(0);
   useEffect(() => { const timer = setInterval(() => setTurn((count) => count + 1), REFRESH_MS); return () => clearInterval(timer); }, []);
   useEffect(() => setZooms([]), [name]);
+  useEffect(() => { void loadFindings(); }, []);
   const view = useLoad(async (signal) => {
     if (!name) return null;
     const end = Math.ceil(Date.now() / 60_000) * 60;
@@ -54,13 +64,14 @@ export function HeatPage({ table }: { table: string }) {
   const back = () => setZooms(zooms.slice(0, -1));
   const width = found?.columns[0] ? found.columns[0].to - found.columns[0].from : 60;
   const title = <>Heat map <span class="crumb">/</span> <code>{name}</code></>;
-  const actions = <Segments class="hide-s" label="Time range" value={String(window_)} onPick={(value) => { setWindow(Number(value)); setZooms([]); }} choices={WINDOWS.map(([label, value]) => ({ label, value: String(value) }))} />;
+  const range = (extra: string) => <Segments class={extra} label="Time range" value={String(window_)} onPick={(value) => { setWindow(Number(value)); setZooms([]); }} choices={WINDOWS.map(([label, value]) => ({ label, value: String(value) }))} />;
   const summary = zoom && found?.columns.length
     ? `${zoom.keyFrom?.partition ?? 'first key'} to ${zoom.keyTo?.partition ?? 'last key'} · ${hourMinute(zoom.from * 1000)} to ${hourMinute(zoom.to * 1000)}`
     : `All keys · ${WINDOWS.find(([, value]) => value === window_)?.[0]} · ${width >= 3600 ? '1 h' : `${Math.round(width / 60)} min`} × ${found?.rows.length ?? 0} ranges`;
   const isEmpty = found && !found.cells.length;
   return (
-    <Shell title={title} label={`Heat map ${name}`} actions={actions}>
+    <Shell title={title} label={`Heat map ${name}`} actions={range('hide-s')}>
+      {range('only-s full underbar')}
       <div class="hm-bar">
         <Segments class="full" label="Metric" value={metric} onPick={setMetric} choices={[{ value: 'operations', label: 'Operations' }, { value: 'bytes', label: 'Bytes' }, { value: 'latency', label: 'Latency' }, { value: 'rows-scanned', label: 'Rows scanned' }]} />
         <label class="mini"><span class="sr">Table</span><select class="inp sm mono" value={name} onChange={(event) => go(link('heatmap', account.value, event.currentTarget.value))}>{tables.map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}</select></label>
@@ -77,7 +88,7 @@ export function HeatPage({ table }: { table: string }) {
       </section>
       {found && found.marks.length > 0 && (
         <div class="panel seen">{found.marks.map((mark, index) => (
-          <div key={index}><h3 class="row"><span class="mk">{index + 1}</span>{MARKS[mark.kind]?.[0]}</h3><p>{mark.text} {MARKS[mark.kind]?.[1] && <a href={link('advisor')}>{MARKS[mark.kind]?.[1]}</a>}</p></div>
+          <div key={index}><h3 class="row"><span class="mk">{index + 1}</span>{MARKS[mark.kind]?.[0]}</h3><p>{mark.text} {MARKS[mark.kind]?.[1] && <a href={advice(mark.kind, name)}>{MARKS[mark.kind]?.[1]}</a>}</p></div>
         ))}</div>
       )}
     </Shell>
@@ -189,6 +200,9 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
       const first = index === 0 || before?.group !== row.group;
       const isSlice = row.is_part && before?.is_part === true && before.from.partition === row.from.partition;
       if (first) { context.strokeStyle = line; context.beginPath(); context.moveTo(0, Math.round(at - 2) + 0.5); context.lineTo(left - 4, Math.round(at - 2) + 0.5); context.stroke(); }
+      // A label that the line of the next group would strike through is left out.
+      const nextGap = rows[view.rows.findIndex((other, place) => place > index && other.group !== row.group)]?.[0] ?? Infinity;
+      if (nextGap - 2 - at - (height > 13 ? (height - 11) / 2 : 0) < LABEL_HEIGHT) return;
       if (at - lastLabel < (first || (row.is_part && !isSlice) ? 12 : 24)) return;
       const strong = first || (row.is_part && !isSlice);
       const name = isSlice ? `  / ${row.from.row}` : row.is_part ? row.from.partition : row.label || '(empty)';
@@ -215,7 +229,14 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
       const [x0, x1, y1] = [xOf(mark.column_from), xOf(mark.column_to + 1), end[0] + end[1]];
       context.strokeStyle = text; context.lineWidth = 1.5;
       let [bx, by] = [x0 - 12, (y0 + y1) / 2];
-      if (mark.kind === 'append') { context.setLineDash([4, 3]); context.beginPath(); context.moveTo(x0, y0); context.lineTo(x1 - 2, y1); context.stroke(); context.setLineDash([]); [bx, by] = [(x0 + x1) / 2 + 14, (y0 + y1) / 2 - 12]; }
+      if (mark.kind === 'append') {
+        const middle = (row: number) => { const [at, height] = rows[row] ?? [top, 0]; return at + height / 2; };
+        const path = mark.path?.length ? mark.path : isPrepend(mark, values.grid, view) ? [{ row: mark.row_to, column: mark.column_from }, { row: mark.row_from, column: mark.column_to }] : [{ row: mark.row_from, column: mark.column_from }, { row: mark.row_to, column: mark.column_to }];
+        context.setLineDash([4, 3]); context.beginPath();
+        path.forEach((point, place) => { const [x, y] = [xOf(point.column + 0.5), middle(point.row)]; if (place) context.lineTo(x, y); else context.moveTo(x, y); });
+        context.stroke(); context.setLineDash([]);
+        [bx, by] = [(x0 + x1) / 2 + 14, (y0 + y1) / 2 - 12];
+      }
       else if (mark.kind === 'hot') context.strokeRect(x0 - 1, y0 - 1.5, x1 - x0 + 1, y1 - y0 + 3);
       else [bx, by] = [(x0 + x1) / 2, (y0 + y1) / 2];
       context.fillStyle = text; context.beginPath(); context.arc(Math.max(left + 10, bx), by, 9, 0, 7); context.fill(); context.strokeStyle = surface; context.stroke();
@@ -255,7 +276,12 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
     const spot = at(event), place = layout.current;
     if (!drag || !spot || !place) return setDrag(null);
     setDrag(null);
-    if (!drag.moved) { if (spot.row >= 0) openEntities(spot.row); return; }
+    if (!drag.moved) {
+      // A finger has no hover: a tap shows the cell, with a link to its entities.
+      if (event.pointerType === 'touch') setHover(spot.row >= 0 && spot.column >= 0 ? { row: spot.row, column: spot.column } : null);
+      else if (spot.row >= 0) openEntities(spot.row);
+      return;
+    }
     const rowAt = (y: number) => { const found = place.rows.findIndex(([from, height]) => y < from + height + 4); return found < 0 ? view.rows.length - 1 : found; };
     const [r0, r1] = [rowAt(Math.min(drag.y, spot.y)), rowAt(Math.max(drag.y, spot.y))];
     const columnAt = (x: number) => Math.max(0, Math.min(view.columns.length - 1, Math.floor((x - place.left) / place.cell)));
@@ -265,15 +291,17 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
     setHover(null);
     onZoom({ from: Math.min(from, middle - 120), to: Math.max(to, middle + 120), keyFrom: view.rows[r0]?.from ?? null, keyTo: view.rows[r1]?.to ?? null });
   };
-  const openEntities = (row: number) => {
+  const entitiesOf = (row: number): string => {
     const range = view.rows[row];
-    if (!range) return;
+    if (!range) return link('table', account.value, table);
     const quote = (key: string) => `'${key.replace(/'/g, "''")}'`;
-    const filter = range.is_part || (range.to && range.to.partition === range.from.partition)
+    const isOne = !range.is_part && range.to !== null && range.to.partition === `${range.from.partition}\u0000`;
+    const filter = isOne ? [`PartitionKey eq ${quote(range.from.partition)}`] : range.is_part || (range.to && range.to.partition === range.from.partition)
       ? [`PartitionKey eq ${quote(range.from.partition)}`, ...(range.from.row ? [`RowKey ge ${quote(range.from.row)}`] : []), ...(range.to && range.to.partition === range.from.partition && range.to.row ? [`RowKey lt ${quote(range.to.row)}`] : [])]
       : [`PartitionKey ge ${quote(range.from.partition)}`, ...(range.to ? [`PartitionKey lt ${quote(range.to.partition)}`] : [])];
-    go(`${link('table', account.value, table)}?filter=${encodeURIComponent(filter.join(' and '))}`);
+    return `${link('table', account.value, table)}?filter=${encodeURIComponent(filter.join(' and '))}`;
   };
+  const openEntities = (row: number) => go(entitiesOf(row));
   const onKey = (event: KeyboardEvent) => {
     if (event.key === 'Escape') { onBack(); return; }
     if (event.key === 'Enter' && hover) { openEntities(hover.row); return; }
@@ -296,13 +324,28 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
   return (
     <>
       <div class="hm" ref={box}>
-        <canvas ref={canvas} tabIndex={0} role="application" aria-label={described} onPointerMove={onMove} onPointerLeave={() => { if (!drag) setHover(null); }} onPointerDown={(event) => { const spot = at(event); if (spot && event.button === 0) { canvas.current?.setPointerCapture(event.pointerId); setDrag({ x: spot.x, y: spot.y, toX: spot.x, toY: spot.y, keysOnly: event.shiftKey, moved: false }); } }} onPointerUp={onUp} onDblClick={onBack} onKeyDown={onKey} />
-        {hover && !drag?.moved && place && <Tip view={view} metric={metric} values={values} hover={hover} place={place} />}
+        <canvas ref={canvas} tabIndex={0} role="application" aria-label={described} onPointerMove={onMove} onPointerLeave={(event) => { if (!drag && event.pointerType !== 'touch') setHover(null); }} onPointerCancel={() => setDrag(null)} onPointerDown={(event) => { const spot = at(event); if (spot && event.button === 0) { canvas.current?.setPointerCapture(event.pointerId); setDrag({ x: spot.x, y: spot.y, toX: spot.x, toY: spot.y, keysOnly: event.shiftKey, moved: false }); } }} onPointerUp={onUp} onDblClick={onBack} onKeyDown={onKey} />
+        {hover && !drag?.moved && place && <Tip view={view} metric={metric} values={values} hover={hover} place={place} entities={entitiesOf(hover.row)} />}
       </div>
       <div class="hm-foot"><div class="scale"><canvas ref={legend} width={440} height={20} aria-hidden="true" /><div class="t">{steps.map((value, index) => <span key={index}>{short(value)}</span>)}</div></div>
         <span>{UNITS[metric][1]}</span><span class="grow" /><span class="row"><i class="hs" />no data</span><button type="button" class="btn sm" onClick={save}>Save as PNG</button></div>
     </>
   );
+}
+
+/** Whether the load goes up in the map, to the front of the keys: the busiest row at the end is above that at the start. */
+function isPrepend(mark: HeatView['marks'][number], grid: Float64Array, view: HeatView): boolean {
+  const busiest = (from: number, to: number) => {
+    let [best, most] = [mark.row_from, -1];
+    for (let row = mark.row_from; row <= mark.row_to; row++) {
+      let sum = 0;
+      for (let column = from; column <= to; column++) sum += grid[row * view.columns.length + column] ?? 0;
+      if (sum > most) [best, most] = [row, sum];
+    }
+    return best;
+  };
+  const part = Math.max(0, Math.floor((mark.column_to - mark.column_from) / 6));
+  return busiest(mark.column_from, mark.column_from + part) > busiest(mark.column_to - part, mark.column_to);
 }
 
 function fit(context: CanvasRenderingContext2D, text: string, width: number): string {
@@ -312,7 +355,7 @@ function fit(context: CanvasRenderingContext2D, text: string, width: number): st
   return `${cut}…`;
 }
 
-function Tip({ view, metric, values, hover, place }: { view: HeatView; metric: Metric; values: { grid: Float64Array; estimated: Set<number> }; hover: { row: number; column: number }; place: Layout }) {
+function Tip({ view, metric, values, hover, place, entities }: { entities: string; view: HeatView; metric: Metric; values: { grid: Float64Array; estimated: Set<number> }; hover: { row: number; column: number }; place: Layout }) {
   const row = view.rows[hover.row], column = view.columns[hover.column];
   if (!row || !column) return null;
   const index = hover.row * view.columns.length + hover.column;
@@ -328,7 +371,7 @@ function Tip({ view, metric, values, hover, place }: { view: HeatView; metric: M
       <dl><dt>{hourMinute(column.from * 1000)}–{hourMinute(column.to * 1000)}</dt><dd>{column.has_data ? <b>{short(value)} {UNITS[metric][0]}</b> : 'no data'}</dd>
         {metric !== 'latency' && <><dt>Share of this column</dt><dd>{total ? `${((value / total) * 100).toFixed(1)} %` : '–'}</dd></>}
         <dt>Keys in range</dt><dd>{row.is_part ? '1, split by row' : whole(row.keys)}</dd>{values.estimated.has(index) && <><dt>Estimated</dt><dd>from a coarser range</dd></>}</dl>
-      <div class="faint xs tipfoot">Click to open these entities</div>
+      {place.isSmall ? <a class="btn sm tipfoot" href={entities}>Open these entities</a> : <div class="faint xs tipfoot">Click to open these entities</div>}
     </div>
   );
 }
