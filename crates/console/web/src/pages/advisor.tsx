@@ -125,21 +125,27 @@ function Recipe({ finding, command, onClose }: { finding: Finding; command: stri
   );
 }
 
-interface Side { rows_scanned: number; rows_returned: number; hottest: { key: string; share: number } | null; partitions: number; entities: number; bytes: number }
-interface Report { entities: number; is_whole_table: boolean; replayed: number; recorded: number; collisions: { count: number; examples: string[] }; without_key: { count: number; examples: string[] }; before: Side; after: Side; shapes: { shape: string; plan_before: string; plan_after: string; scanned_before: number; scanned_after: number }[] }
+interface Hot { key: string; share: number }
+interface Side { rows_scanned: number; rows_returned: number; hottest: Hot | null; hottest_lately: Hot | null; partitions: number; entities: number; bytes: number }
+interface Report { entities: number; is_whole_table: boolean; replayed: number; recorded: number; collisions: { count: number; examples: string[] }; without_key: { count: number; examples: string[] }; before: Side; after: Side; shapes: { shape: string; plan_before: string; plan_after: string; scanned_before: number; scanned_after: number; is_same_result: boolean }[]; cost: { currency: string; before: number; after: number } | null }
 
 /** The measured difference: bars before and after, then each shape. */
 function Tried({ report }: { report: Report }) {
   const bars: [string, number, number, (value: number) => string][] = [
     ['Rows read', report.before.rows_scanned, report.after.rows_scanned, (rows) => (rows < 1e7 ? whole(rows) : short(rows))],
     ['Hottest', report.before.hottest?.share ?? 0, report.after.hottest?.share ?? 0, percent],
+    ['Lately', report.before.hottest_lately?.share ?? 0, report.after.hottest_lately?.share ?? 0, percent],
     ['Size', report.before.bytes, report.after.bytes, bytes],
   ];
+  const price = report.cost;
+  if (price) bars.push(['A month', price.before, price.after, (value) => money(price.currency, value)]);
+  const lately = report.after.hottest_lately;
   return (
     <div class="tried" role="status">
       <div class="sub">What if · replayed {whole(report.replayed)} real requests on a copy of {whole(report.entities)}{report.is_whole_table ? '' : '+'} entities</div>
       <div class="ba">{bars.map(([name, before, after, show], index) => { const most = Math.max(before, after, 1e-9); return [index > 0 && <span class="gap" key={`${name}g`} />, <span class="m" key={name}>{name}</span>, <i class="b" key={`${name}b`} style={{ width: `${(before / most) * 100}%` }} />, <span class="v dim" key={`${name}1`}>{show(before)}</span>, <i class="a" key={`${name}a`} style={{ width: `${Math.max(0.6, (after / most) * 100)}%` }} />, <span class="v n" key={`${name}2`}>{show(after)}</span>]; })}</div>
-      {report.shapes.slice(0, 4).map((shape) => <p class="small" key={shape.shape}><code class="wrapany">{shape.shape}</code> <Chip kind={PLAN_CLASS[shape.plan_before] ?? ''}>{shape.plan_before.replace('-', ' ')}</Chip> → <Chip kind={PLAN_CLASS[shape.plan_after] ?? ''}>{shape.plan_after.replace('-', ' ')}</Chip> <span class="dim">{short(shape.scanned_before)} → {short(shape.scanned_after)} rows each</span></p>)}
+      {report.shapes.slice(0, 4).map((shape) => <p class="small" key={shape.shape}><code class="wrapany">{shape.shape}</code> <Chip kind={PLAN_CLASS[shape.plan_before] ?? ''}>{shape.plan_before.replace('-', ' ')}</Chip> → <Chip kind={PLAN_CLASS[shape.plan_after] ?? ''}>{shape.plan_after.replace('-', ' ')}</Chip> <span class="dim">{short(shape.scanned_before)} → {short(shape.scanned_after)} rows each</span>{!shape.is_same_result && <span class="warn"> · returns other entities than before</span>}</p>)}
+      {lately && <p class="small dim">Hottest: the partition that most requests meet; lately: among the last requests alone, <code class="wrapany">{lately.key || '""'}</code> then.</p>}
       {report.collisions.count > 0 && <p class="small warn">{whole(report.collisions.count)} entities would have the keys of another: {report.collisions.examples[0]}</p>}
       {report.without_key.count > 0 && <p class="small warn">{whole(report.without_key.count)} entities would have no key: {report.without_key.examples[0]}</p>}
     </div>
