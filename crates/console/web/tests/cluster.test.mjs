@@ -21,7 +21,6 @@ test('shows the nodes, and servers as they come and go', { skip: engine.length =
     const members = page.getByRole('region', { name: 'Servers', exact: true }).locator('tbody tr');
     await until(async () => (await members.count()) === 2, 'the other server is not shown');
     assert.equal(await page.getByText('this one').count(), 1);
-    assert.deepEqual(await members.locator('td.num').allInnerTexts(), ['50 %', '50 %']);
     assert.ok((await page.getByRole('region', { name: 'Store', exact: true }).locator('tbody tr').count()) > 0, 'no figures');
     await page.evaluate(axe.source);
     const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));

@@ -76,6 +76,10 @@ describe('overview', () => {
     await until(async () => /SharedAccessSignature=.*sig=/.test(await box.innerText()), 'no signature');
     await page.getByRole('region', { name: 'Store health' }).or(page.locator('[aria-label="Store health"]')).first().waitFor();
     await shown('answers reads');
+    const sized = (name) => page.getByRole('region', { name: `${name} with size and rate` }).locator('tbody');
+    await until(async () => { await client.put('jobs', 'one more'); await client.send('blob', 'GET', 'files/docs/a.txt'); return /^jobs\s+\d+\s+0?\.?[1-9]/m.test(await sized('Queues').innerText()); }, 'a queue has no rate');
+    await until(async () => /files\s+3\s+\d+ B\s+0\.\d/.test(await sized('Containers').innerText()), 'a container has no size or no rate');
+    assert.match(await sized('Accounts').innerText(), /devstoreaccount1\s+[\d.]+ kB\s+[\d.]+/);
     await checkAccess('overview');
   });
 
@@ -130,7 +134,11 @@ describe('table', () => {
     await shown('cannot plan');
     await page.getByRole('button', { name: /^Run/ }).click();
     await shown('The filter does not parse');
-    await page.getByRole('button', { name: /Go to character/ }).click();
+    const goTo = page.getByRole('button', { name: /Go to character/ });
+    const character = Number(/\d+/.exec(await goTo.innerText())[0]);
+    await goTo.click();
+    const caret = () => page.evaluate(() => (document.activeElement?.id === 'filter' ? document.activeElement.selectionStart : -1));
+    await until(async () => (await caret()) === character - 1, 'the caret is elsewhere');
     await page.locator('.empty').getByRole('button', { name: 'Clear the filter' }).click();
     await page.getByRole('button', { name: /^Run/ }).click();
     await until(async () => (await rowCount()) === 100, 'no page after clearing');
@@ -139,7 +147,7 @@ describe('table', () => {
   test('pages by continuation, and Back keeps the tokens', async () => {
     await visit(path);
     await until(async () => (await rowCount()) === 100, 'no page');
-    const firstKey = () => page.locator('.grid tbody tr').first().innerText();
+    const firstKey = () => page.locator('.grid tbody tr:not(.placeholder)').first().innerText();
     const first = await firstKey();
     await page.getByRole('button', { name: 'Next page' }).click();
     await shown('page 2');
@@ -152,12 +160,12 @@ describe('table', () => {
 
   test('edits typed values, refuses wrong ones, and merges under If-Match', async () => {
     await visit(`${path}?filter=${encodeURIComponent("PartitionKey eq 'Turin' and RowKey eq 'p-0005'")}`);
-    await page.locator('.grid tbody tr').first().click();
+    await page.locator('.grid tbody tr:not(.placeholder)').first().click();
     const editor = page.getByRole('complementary', { name: 'Edit entity' });
     assert.equal(await editor.getByLabel('Badge', { exact: true }).or(editor.getByLabel('Value of Badge')).first().inputValue(), '9007199254740993');
     await editor.getByLabel('Value of Age').fill('2147483648');
     await shown('Above the Int32 maximum');
-    assert.equal(await editor.getByRole('button', { name: /^Merge/ }).isDisabled(), true);
+    assert.equal(await editor.getByRole('button', { name: /^Merge.* fix Age$/ }).isDisabled(), true);
     await editor.getByRole('button', { name: 'Use Edm.Int64' }).click();
     await editor.getByLabel('Value of Name').fill('Changed <b>here</b>');
     await checkAccess('editor');
@@ -169,7 +177,7 @@ describe('table', () => {
 
   test('shows theirs and yours when somebody else was first', async () => {
     await visit(`${path}?filter=${encodeURIComponent("PartitionKey eq 'Turin' and RowKey eq 'p-0009'")}`);
-    await page.locator('.grid tbody tr').first().click();
+    await page.locator('.grid tbody tr:not(.placeholder)').first().click();
     const editor = page.getByRole('complementary', { name: 'Edit entity' });
     await editor.getByLabel('Value of Name').fill('mine');
     await client.need('table', 'MERGE', "People(PartitionKey='Turin',RowKey='p-0009')", { body: '{"Name":"theirs"}', headers: { 'if-match': '*' } });
@@ -204,9 +212,156 @@ describe('table', () => {
     await until(async () => (await there()) === 404, 'leaving the page does not delete');
   });
 
+  test('an inserted number keeps its type when it is edited', async () => {
+    await visit(path);
+    await page.getByRole('button', { name: 'Entity', exact: true }).click();
+    const editor = page.getByRole('complementary', { name: 'New entity' });
+    for (const remove of await editor.getByRole('button', { name: /^Remove / }).all().then((all) => all.reverse())) await remove.click();
+    await editor.getByLabel('PartitionKey').fill('Oslo');
+    await editor.getByLabel('RowKey').fill('typed');
+    for (const [name, type, text] of [['Count', 'Int32', '41'], ['Ratio', 'Double', '0.5'], ['Note', 'String', 'first']]) {
+      await editor.getByRole('button', { name: 'Add property' }).click();
+      await editor.getByLabel('Name of the property').last().fill(name);
+      await editor.getByLabel(`Type of ${name}`).selectOption(type);
+      await editor.getByLabel(`Value of ${name}`).fill(text);
+    }
+    await editor.getByRole('button', { name: 'Insert' }).click();
+    const edit = page.getByRole('complementary', { name: 'Edit entity' });
+    assert.equal(await edit.getByLabel('Type of Count').inputValue(), 'Int32');
+    assert.equal(await edit.getByLabel('Type of Ratio').inputValue(), 'Double');
+    await edit.getByLabel('Value of Count').fill('42');
+    await edit.getByLabel('Value of Ratio').fill('1.5');
+    await edit.getByRole('button', { name: 'Merge 2 changes' }).click();
+    await shown('Merged 2 changes');
+    const kept = JSON.parse((await client.point('People', 'Oslo', 'typed')).text);
+    assert.deepEqual([kept.Count, kept.Ratio, kept['Ratio@odata.type'] ?? 'Edm.Double'], [42, 1.5, 'Edm.Double']);
+    await client.need('table', 'DELETE', "People(PartitionKey='Oslo',RowKey='typed')", { headers: { 'if-match': '*' } });
+  });
+
+  test('a wrong key keeps an insert back, and long text keeps the focus', async () => {
+    await visit(path);
+    await page.getByRole('button', { name: 'Entity', exact: true }).click();
+    const editor = page.getByRole('complementary', { name: 'New entity' });
+    const insert = editor.getByRole('button', { name: /^Insert/ });
+    await editor.getByLabel('PartitionKey').fill('a/b');
+    assert.deepEqual([await insert.isDisabled(), await insert.innerText()], [true, 'Insert · fix PartitionKey']);
+    await editor.getByLabel('PartitionKey').fill('ab');
+    await editor.getByLabel('RowKey').fill('r?');
+    assert.deepEqual([await insert.isDisabled(), await insert.innerText()], [true, 'Insert · fix RowKey']);
+    await editor.getByLabel('RowKey').fill('r');
+    assert.deepEqual([await insert.isDisabled(), await insert.innerText()], [false, 'Insert']);
+    const name = editor.getByLabel('Value of Name');
+    await name.focus();
+    await page.keyboard.type('x'.repeat(80));
+    assert.equal(await name.inputValue(), 'x'.repeat(80));
+  });
+
+  test('replace keeps what $select leaves out', async () => {
+    await visit(`${path}?filter=${encodeURIComponent("PartitionKey eq 'Turin' and RowKey eq 'p-0011'")}&select=Name`);
+    await until(async () => (await rowCount()) === 1, 'no row');
+    await page.locator('.grid tbody tr:not(.placeholder)').first().click();
+    const editor = page.getByRole('complementary', { name: 'Edit entity' });
+    await editor.getByLabel('Value of Badge').waitFor();
+    await editor.getByLabel('Value of Name').fill('Replaced');
+    await editor.getByRole('button', { name: 'Replace' }).click();
+    await shown('Replaced');
+    const kept = JSON.parse((await client.point('People', 'Turin', 'p-0011')).text);
+    assert.deepEqual([kept.Name, kept.Age, kept.Badge, kept.Active], ['Replaced', 11, '9007199254740993', false]);
+    assert.equal(await page.locator('.grid thead').getByText('Badge').count(), 0, 'the page still shows what was selected');
+  });
+
+  test('a delete can be undone while other toasts come and go', async () => {
+    await client.insert('People', { PartitionKey: 'Oslo', RowKey: 'kept' });
+    const there = async () => (await client.point('People', 'Oslo', 'kept')).status;
+    await visit(`${path}?filter=${encodeURIComponent("PartitionKey eq 'Oslo' and RowKey eq 'kept'")}`);
+    await page.locator('.grid tbody tr:not(.placeholder)').first().click();
+    const edit = page.getByRole('complementary', { name: 'Edit entity' });
+    await edit.getByRole('button', { name: 'Copy keys' }).click();
+    await edit.getByRole('button', { name: 'Delete' }).click();
+    await page.locator('#filter').fill('');
+    await page.getByRole('button', { name: /^Run/ }).click();
+    await page.locator('.grid tbody tr:not(.placeholder)').first().click();
+    await edit.getByRole('button', { name: 'Copy keys' }).click();
+    await shown('Copied');
+    assert.equal(await there(), 200, 'a toast has done what waits behind another');
+    await page.getByRole('button', { name: 'Undo' }).click();
+    assert.equal(await there(), 200);
+    await page.goto(`${server.console}#/overview`);
+    await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
+    assert.equal(await there(), 200);
+    await client.need('table', 'DELETE', "People(PartitionKey='Oslo',RowKey='kept')", { headers: { 'if-match': '*' } });
+  });
+
+  test('closing the tab sends the deletes that wait', async () => {
+    for (let index = 0; index < 12; index++) await client.insert('People', { PartitionKey: 'Closing', RowKey: `r${index}` });
+    const other = await openPage(browser);
+    await other.goto(`${server.console}#/${path}?filter=${encodeURIComponent("PartitionKey eq 'Closing'")}`);
+    await other.getByLabel('Select all').check();
+    await other.getByRole('button', { name: 'Delete 12' }).click();
+    await other.getByText('Deleted 12 entities').waitFor();
+    assert.equal(JSON.parse((await client.query('People', "PartitionKey eq 'Closing'")).text).value.length, 12);
+    await other.close();
+    await until(async () => JSON.parse((await client.query('People', "PartitionKey eq 'Closing'")).text).value.length === 0, 'some were not deleted');
+    await other.context().close();
+  });
+
+  test('a table scan is red, and a plan says what it reads', async () => {
+    await visit(path);
+    await page.locator('#filter').fill("PartitionKey eq 'Turin' and Name eq 'x'");
+    await page.locator('.planline').getByText(/partition scan · 1 range · about \d+ rows/).waitFor();
+    await page.locator('#filter').fill("Name eq 'Name 7'");
+    await page.locator('.planline').getByText(/table scan · 1 range · 2\d\d rows/).waitFor();
+    await page.getByRole('button', { name: /^Run/ }).click();
+    await page.locator('.resbar.bad').getByText('returned 2 of').waitFor();
+  });
+
+  test('an import puts alternating partitions together', async () => {
+    await client.table('Mixed');
+    await visit(`table/${ACCOUNT}/Mixed`);
+    const lines = Array.from({ length: 400 }, (_, index) => `p${index % 8},r${index},${index}`);
+    let batches = 0;
+    page.on('request', (request) => { if (request.url().endsWith('/$batch')) batches++; });
+    await page.getByRole('button', { name: 'Import' }).first().click();
+    const load = page.getByRole('dialog', { name: 'Import into Mixed' });
+    await load.getByLabel('File').setInputFiles({ name: 'x.csv', mimeType: 'text/csv', buffer: Buffer.from(`PartitionKey,RowKey,Value\n${lines.join('\n')}\n`) });
+    await load.getByRole('button', { name: 'Import', exact: true }).click();
+    await load.getByText('400 of 400 read written, done').waitFor();
+    assert.equal(batches, 8);
+    assert.equal(JSON.parse((await client.send('table', 'GET', 'Mixed()')).text).value.length, 400);
+  });
+
+  test('an export of a query has its properties, and columns that come late', async () => {
+    await client.table('Late');
+    await client.batch('Late', Array.from({ length: 100 }, (_, index) => ({ PartitionKey: 'a', RowKey: `r${String(index).padStart(4, '0')}`, First: `one, "${index}"\ntwo` })));
+    for (let page = 0; page < 10; page++) await client.batch('Late', Array.from({ length: 100 }, (_, index) => ({ PartitionKey: 'b', RowKey: `r${page}-${String(index).padStart(4, '0')}`, First: 'x', Later: index })));
+    await visit(`table/${ACCOUNT}/Late`);
+    const exported = async (choose) => {
+      await page.getByRole('button', { name: 'Export' }).first().click();
+      const dialog = page.getByRole('dialog', { name: 'Export Late' });
+      await choose?.(dialog);
+      const saving = page.waitForEvent('download');
+      await dialog.getByRole('button', { name: 'Export', exact: true }).click();
+      const text = readFileSync(await (await saving).path(), 'utf8');
+      await dialog.locator('footer').getByRole('button', { name: 'Close' }).click();
+      return text;
+    };
+    const whole = await exported();
+    const rows = whole.split(/\n(?=a,|b,|$)/).filter(Boolean);
+    assert.equal(rows[0], 'PartitionKey,RowKey,Timestamp,First,First@type,Later,Later@type');
+    assert.equal(rows.length, 1101);
+    assert.match(rows[1], /^a,r0000,[^,]*,"one, ""0""\ntwo",Edm.String,,$/);
+    assert.match(rows[1100], /,99,Edm.Int32$/);
+    await page.locator('#filter').fill("PartitionKey eq 'a'");
+    await page.getByLabel('$select').fill('First');
+    const part = await exported((dialog) => dialog.getByRole('button', { name: 'This query' }).click());
+    assert.equal(part.split(/\n(?=a,|$)/).filter(Boolean).length, 101);
+    assert.ok(!part.includes('Later'));
+    assert.ok((await exported((dialog) => dialog.getByRole('button', { name: 'Whole table' }).click())).includes('Later'), 'a whole table has all properties');
+  });
+
   test('moves in the grid by keys', async () => {
     await visit(path);
-    await page.locator('.grid tbody tr').first().focus();
+    await page.locator('.grid tbody tr:not(.placeholder)').first().focus();
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press(' ');
     await page.getByRole('button', { name: 'Delete 1' }).waitFor();
@@ -265,9 +420,30 @@ describe('queue', () => {
     await put.getByRole('button', { name: 'Put', exact: true }).click();
     await shown('Message put');
     await until(async () => (await client.send('queue', 'GET', 'jobs/messages?peekonly=true&numofmessages=32')).text.includes('put by hand &amp; &lt;b'), 'it was not put');
-    await page.getByRole('button', { name: 'Put all back' }).click();
+    await page.getByRole('button', { name: 'Put all 1 back' }).click();
     await page.goto(`${server.console}#/overview`);
     await until(async () => !(await client.send('queue', 'GET', 'jobs-poison/messages?peekonly=true')).text.includes('MessageId'), 'the poison stays');
+  });
+});
+
+describe('poison', () => {
+  test('is grouped by error, and all of it goes back, more than a page shows', async () => {
+    await client.queue('bulk');
+    await client.queue('bulk-poison');
+    const put = (index) => client.put('bulk-poison', JSON.stringify({ error: index % 3 ? `timeout after ${index} ms` : 'no such customer', job: index }));
+    for (let index = 0; index < 230; index += 10) await Promise.all(Array.from({ length: 10 }, (_, one) => put(index + one)));
+    await visit(`queue/${ACCOUNT}/bulk`);
+    const poison = page.getByRole('region', { name: 'Poison', exact: true });
+    await poison.getByText(/timeout after \d+ ms/).waitFor();
+    assert.equal(await poison.locator('tbody tr').count(), 2);
+    await poison.getByText('Grouped from the first 200 messages').waitFor();
+    await checkAccess('poison');
+    await page.getByRole('button', { name: 'Put all 230 back' }).click();
+    await page.goto(`${server.console}#/overview`);
+    const count = async (queue) => Number((await client.need('queue', 'GET', `${queue}?comp=metadata`)).headers.get('x-ms-approximate-messages-count'));
+    await until(async () => (await count('bulk-poison')) === 0, 'some stay');
+    await until(async () => (await count('bulk')) === 230, 'some are lost or doubled');
+    assert.match((await client.need('queue', 'GET', 'bulk/messages?peekonly=true')).text, /customer|timeout/, 'they are visible');
   });
 });
 
@@ -307,6 +483,9 @@ describe('live, heat map and advisor', () => {
     const asking = (async () => { for (let round = 0; round < 30; round++) { await client.query('People', "Name eq 'Name 7'"); await client.point('People', 'Turin', 'none'); } })();
     await page.locator('tr[data-id]').first().waitFor();
     await asking;
+    // More than a page is sent in a second: it is told so.
+    await until(async () => { await Promise.all(Array.from({ length: 120 }, () => client.point('People', 'Turin', 'p-0001'))); return /showing \d+ of \d+\/s/.test(await page.locator('[data-test=sampling]').innerText()); }, 'the page claims to show all');
+    await client.point('People', 'Turin', 'none');
     await page.locator('#lf').fill('status:404');
     await until(async () => { const rows = await page.locator('tr[data-id]').allInnerTexts(); return rows.length > 0 && rows.every((row) => row.includes('404')); }, 'the filter does nothing');
     await page.locator('#lf').fill('table:people');
@@ -333,6 +512,17 @@ describe('live, heat map and advisor', () => {
     await page.keyboard.press('ArrowRight');
     await page.locator('[data-test=tip]').waitFor();
     assert.match(await page.locator('[data-test=tip]').innerText(), /op\/s|no data/);
+    // Requests of now are dark cells at the right end.
+    const colours = () => map.evaluate((canvas) => {
+      const { data } = canvas.getContext('2d').getImageData(canvas.width * 0.8, canvas.height * 0.15, canvas.width * 0.14, canvas.height * 0.7);
+      const seen = new Map();
+      for (let at = 0; at < data.length; at += 4) { const key = data.slice(at, at + 3).join(); seen.set(key, (seen.get(key) ?? 0) + 1); }
+      return [...seen].filter(([, count]) => count > 20).map(([key]) => key.split(',').map(Number));
+    });
+    await until(async () => (await colours()).some(([red, green, blue]) => red + green + blue < 500), 'no cell has a colour');
+    const size = await map.boundingBox();
+    await page.mouse.move(size.x + size.width * 0.5, size.y + size.height * 0.5);
+    await until(async () => /Keys in range/.test(await page.locator('[data-test=tip]').innerText()), 'no tip under the pointer');
     await checkAccess('heat map');
     for (const metric of ['Bytes', 'Latency', 'Rows scanned', 'Operations']) await page.getByRole('button', { name: metric }).click();
     const box = await map.boundingBox();
@@ -341,6 +531,18 @@ describe('live, heat map and advisor', () => {
     await page.mouse.move(box.x + box.width * 0.93, box.y + box.height * 0.8, { steps: 8 });
     await page.mouse.up();
     await until(async () => (await summary()) !== whole, 'no zoom');
+    await page.keyboard.press('Escape');
+    await until(async () => (await summary()) === whole, 'no way back');
+    // With Shift the keys alone are narrowed: the time stays.
+    const asked = page.waitForRequest((request) => /\/api\/heat\?.*fromPartition=/.test(request.url()));
+    await page.keyboard.down('Shift');
+    await page.mouse.move(box.x + box.width * 0.6, box.y + box.height * 0.2);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.7, box.y + box.height * 0.6, { steps: 8 });
+    await page.mouse.up();
+    await page.keyboard.up('Shift');
+    const query = new URL((await asked).url()).searchParams;
+    assert.ok(Number(query.get('to')) - Number(query.get('from')) >= 3540, 'the time was narrowed too');
     await page.keyboard.press('Escape');
     await until(async () => (await summary()) === whole, 'no way back');
   });
@@ -355,20 +557,75 @@ describe('live, heat map and advisor', () => {
     assert.match(text, /Name eq/);
     await checkAccess('advisor');
     const attempt = card.getByRole('button', { name: 'Try it on a copy' });
-    if (await attempt.count()) {
-      await attempt.click();
-      await card.getByText(/replayed \d+ real requests/).waitFor();
-      await checkAccess('what-if');
-    }
+    await attempt.click();
+    await card.getByText(/replayed \d+ real requests/).waitFor();
+    for (const line of ['Rows read', 'Hottest', 'Lately', 'Size', 'A month']) await card.locator('.tried .m', { hasText: line }).waitFor();
+    await checkAccess('what-if');
     await card.getByRole('link', { name: 'Open heat map' }).click();
     await page.getByRole('heading', { name: /Heat map/, level: 1 }).waitFor();
+  });
+});
+
+describe('heat marks', () => {
+  test('a mark is drawn, links to its finding and is only text; a row of one partition opens that partition', async () => {
+    await client.point('People', 'Turin', 'p-0001');
+    await page.route('**/api/heat?**', async (route) => {
+      const answer = await route.fetch();
+      const view = await answer.json();
+      view.marks = [{ kind: 'append', row_from: 0, row_to: view.rows.length - 1, column_from: 2, column_to: view.columns.length - 2, text: HOSTILE[0] }, { kind: 'hot', row_from: 0, row_to: 0, column_from: 1, column_to: 3, text: HOSTILE[1] }];
+      view.rows = [{ ...view.rows[0], label: HOSTILE[0], from: { partition: "it's", row: '' }, to: { partition: "it's\u0000", row: '' }, is_part: false, keys: 1 }, ...view.rows.slice(1)];
+      await route.fulfill({ response: answer, json: view });
+    });
+    await page.route('**/api/findings', async (route) => {
+      const answer = await route.fetch();
+      const { findings } = await answer.json();
+      const one = { rule: 'hot-partition', severity: 'bad', title: HOSTILE[0], fact: HOSTILE[1], pattern: '', guide_section: '', advice: '', price: '', account: ACCOUNT, table: 'People', shape: null, plan: null, example: null, keys: [], what_if: null, requests_per_hour: 1, rows_scanned: 0, rows_returned: 0, weight: 1, cost_per_month: null };
+      await route.fulfill({ response: answer, json: { findings: [...findings, { ...one, id: 'hot one' }] } });
+    });
+    await visit(`heatmap/${ACCOUNT}/People`);
+    await page.locator('.seen').getByText('onerror').waitFor();
+    await until(async () => (await page.getByRole('link', { name: 'Spread it' }).getAttribute('href')) === '#/advisor?at=hot%20one', 'the mark does not lead to its finding');
+    await page.locator('.hm canvas').focus();
+    await page.keyboard.press('ArrowLeft');
+    await page.keyboard.press('Enter');
+    await page.locator('#filter').waitFor();
+    assert.equal(await page.locator('#filter').inputValue(), "PartitionKey eq 'it''s'");
+  });
+
+  test('on a phone the range can be chosen, and a tap shows a cell', async () => {
+    const phone = await openPage(browser, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+    try {
+      await client.point('People', 'Turin', 'p-0001');
+      await phone.goto(`${server.console}#/heatmap/${ACCOUNT}/People`);
+      const map = phone.locator('.hm canvas');
+      await map.waitFor();
+      await phone.getByRole('group', { name: 'Time range' }).getByRole('button', { name: '15 min' }).tap();
+      await until(async () => (await phone.getByRole('group', { name: 'Time range' }).getByRole('button', { name: '15 min' }).getAttribute('aria-pressed')) === 'true', 'the range is not chosen');
+      await until(async () => {
+        const box = await map.boundingBox();
+        await phone.touchscreen.tap(box.x + box.width * 0.7, box.y + box.height * 0.4);
+        return phone.locator('[data-test=tip]').isVisible();
+      }, 'no cell is shown');
+      assert.match(phone.url(), /heatmap/);
+      await phone.locator('[data-test=tip]').getByRole('link', { name: 'Open these entities' }).tap();
+      await phone.locator('#filter').waitFor();
+      for (const [place, name] of [['overview', 'Range']]) {
+        await phone.goto(`${server.console}#/${place}`);
+        await phone.getByRole('group', { name }).waitFor();
+      }
+      await phone.goto(`${server.console}#/live`);
+      await phone.getByText(/showing (all|\d+ of)/).filter({ visible: true }).first().waitFor();
+      assert.deepEqual(phone.problems, []);
+    } finally {
+      await phone.context().close();
+    }
   });
 });
 
 describe('access', () => {
   test('makes a signature that opens the table and nothing else', async () => {
     await visit('access');
-    await page.getByRole('textbox', { name: 'Table' }).fill('People');
+    await page.getByRole('combobox', { name: 'Table', exact: true }).fill('People');
     await page.getByRole('button', { name: 'Sign', exact: true }).click();
     const box = page.locator('[data-test=sas]');
     await box.waitFor();
@@ -376,6 +633,32 @@ describe('access', () => {
     const token = (await box.innerText()).trim();
     const ask = async (table) => (await fetch(`${server.table}/${table}()?${token}`, { headers: { 'x-ms-version': '2021-12-02' } })).status;
     assert.deepEqual([await ask('People'), await ask('Hostile')], [200, 403]);
+  });
+
+  test('offers names and stored policies, and signs with one', async () => {
+    // A signature may not set policies; whoever owns the account may.
+    const greeting = await fetch(`${server.console}api/session`);
+    const { csrf } = await greeting.json();
+    const set = await fetch(`${server.console}data/table/${ACCOUNT}/People?comp=acl`, { method: 'PUT', headers: { cookie: greeting.headers.get('set-cookie').split(';')[0], 'x-tavola-csrf': csrf, 'x-ms-version': '2021-12-02', accept: 'application/xml', 'content-type': 'application/xml' }, body: '<?xml version="1.0"?><SignedIdentifiers><SignedIdentifier><Id>readers</Id><AccessPolicy><Start>2020-01-01T00:00:00Z</Start><Expiry>2099-01-01T00:00:00Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>' });
+    assert.equal(set.status, 204);
+    await visit('access');
+    await page.locator('#sasnames option[value=People]').waitFor({ state: 'attached' });
+    await page.getByRole('combobox', { name: 'Table', exact: true }).fill('People');
+    await page.getByLabel('Stored access policy').selectOption('readers');
+    await page.getByRole('button', { name: 'Sign', exact: true }).click();
+    const box = page.locator('[data-test=sas]');
+    await box.waitFor();
+    const token = (await box.innerText()).trim();
+    assert.match(token, /si=readers/);
+    assert.doesNotMatch(token, /se=|sp=/);
+    const ask = async (method) => (await fetch(`${server.table}/People()?${token}`, { method, headers: { 'x-ms-version': '2021-12-02' } })).status;
+    assert.equal(await ask('GET'), 200);
+    await page.getByLabel('Stored access policy').selectOption('');
+    await page.getByLabel('Starts').fill('2099-01-01T00:00');
+    await page.getByLabel('Expires').fill('2099-02-01T00:00');
+    await page.getByRole('button', { name: 'Sign', exact: true }).click();
+    await until(async () => /st=2099/.test(await box.innerText().catch(() => '')), 'no start');
+    await checkAccess('stored policies');
   });
 
   test('an account that is not public asks for its key', async () => {
@@ -398,6 +681,25 @@ describe('access', () => {
 });
 
 describe('everywhere', () => {
+  test('stored text is text in findings, their code and what-if', async () => {
+    await client.table('Wild');
+    await client.batch('Wild', Array.from({ length: 90 }, (_, index) => ({ PartitionKey: HOSTILE[index % 3].replace(/[/\\#?]/g, '_'), RowKey: `r${index}`, Value: HOSTILE[index % 7] })).filter((entity) => entity.PartitionKey === HOSTILE[0].replace(/[/\\#?]/g, '_')));
+    for (let index = 0; index < 60; index++) await client.insert('Wild', { PartitionKey: `p${index}`, RowKey: HOSTILE[index % 3].replace(/[/\\#?]/g, '_'), Value: `${HOSTILE[index % 7]}${index}` });
+    for (let round = 0; round < 40; round++) await client.query('Wild', `Value eq '${`${HOSTILE[round % 7]}${round}`.replace(/'/g, "''")}'`);
+    await visit(`table/${ACCOUNT}/Wild`);
+    await until(async () => (await rowCount()) > 0, 'no rows');
+    await visit('advisor');
+    const card = page.locator('.card', { hasText: 'Wild' }).filter({ has: page.getByRole('button', { name: 'Try it on a copy' }) }).first();
+    await card.waitFor();
+    await card.getByRole('button', { name: 'Try it on a copy' }).click();
+    await card.locator('.tried').waitFor();
+    await card.getByRole('button', { name: /Create index|Change keys/ }).click();
+    const dialog = page.getByRole('dialog');
+    for (const language of ['C#', 'Python']) { await dialog.getByRole('button', { name: language }).click(); assert.ok((await dialog.locator('[data-test=code]').innerText()).length > 100); }
+    assert.equal(await page.evaluate(() => window.pwned), undefined);
+    assert.equal(await page.locator('img, iframe, object, embed').count(), 0);
+  });
+
   test('stored text is text, in every view', async () => {
     for (const place of ['overview', `table/${ACCOUNT}/Hostile`, `queue/${ACCOUNT}/jobs`, `container/${ACCOUNT}/files`, `heatmap/${ACCOUNT}/Hostile`, 'advisor', 'live', 'access', 'cluster']) {
       await visit(place);
@@ -464,6 +766,15 @@ describe('everywhere', () => {
     await shown('answers reads');
     await other.kill();
     await page.getByText(/Last seen \d+ s ago, retrying/).waitFor();
+    await other.restart();
+    await page.getByText(/^Healthy · up/).waitFor();
+    await until(async () => /answers reads/.test(await page.locator('[aria-label="Store health"]').innerText()), 'the health stays stale');
+    await page.getByRole('button', { name: 'New table' }).last().click();
+    const dialog = page.getByRole('dialog', { name: 'New table' });
+    await dialog.getByLabel('Name').fill('Again');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await shown('No entities yet');
+    await other.stop();
     page.problems.length = 0;
   });
 });

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -123,22 +123,46 @@ describe('findings', () => {
     await dialog.getByRole('button', { name: 'Copy code' }).click();
     const copied = await page.evaluate(() => navigator.clipboard.readText());
     assert.equal(copied, (await code.innerText()).replace(/\u00a0/g, ' '));
-    const keys = `import re, sys, types
+    const keys = `import collections, re, sys, types
 sys.modules['azure'] = sys.modules['azure.data'] = types.ModuleType('azure')
-sys.modules['azure.data.tables'] = types.SimpleNamespace(TableServiceClient=None)
+sys.modules['azure.data.tables'] = types.SimpleNamespace(TableServiceClient=None, EntityProperty=collections.namedtuple('EntityProperty', 'value edm_type'))
 exec(sys.stdin.read().split('service = ')[0])
 made = index_of({'PartitionKey': 'Rome', 'RowKey': 'p-0007', 'Email': "o'neil@contoso.com"})
-print(made['PartitionKey'], made['RowKey'], made['Email'])`;
+print(made['PartitionKey'], made['RowKey'], made['Email'])
+print(index_of({'PartitionKey': 'Rome', 'RowKey': 'r', 'Email': EntityProperty(5000000000, 'Edm.Int64')})['PartitionKey'], index_of({'PartitionKey': 'Rome', 'RowKey': 'r', 'Email': True})['PartitionKey'])`;
     const printed = execFileSync('python3', ['-c', keys], { input: copied, encoding: 'utf8' });
-    assert.equal(printed.trim(), "Email_o'neil@contoso.com Rome_p-0007 o'neil@contoso.com");
+    assert.equal(printed.trim(), "Email_o'neil@contoso.com Rome_p-0007 o'neil@contoso.com\nEmail_5000000000 Email_true");
     execFileSync('python3', ['-c', 'import ast, sys; ast.parse(sys.stdin.read())'], { input: copied });
     assert.match(copied, /query_entities\("PartitionKey eq 'Email_Rome-\d+@contoso.com'"\)/);
     await dialog.getByRole('button', { name: 'C#' }).click();
-    assert.match(await code.innerText(), /PartitionKey = "Email_" \+ entity\["Email"\],/);
+    assert.match(await code.innerText(), /PartitionKey = "Email_" \+ Text\(entity\["Email"\]\),/);
     assert.match(await code.innerText(), /new TableClient\(connectionString, "PeopleByEmail"\)/);
     await page.keyboard.press('Escape');
     await until(async () => (await dialog.count()) === 0, 'the dialog stays');
   }));
+});
+
+describe('cost', () => {
+  test('is reckoned with the prices of the server', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tavola-prices-'));
+    const file = join(folder, 'prices.toml');
+    writeFileSync(file, 'currency = "CHF"\nreads_10k = 5000.0\n');
+    const priced = await startServer('--prices', file);
+    try {
+      const own = storage(priced);
+      await own.table('People');
+      for (let round = 0; round < 20; round++) await own.query('People', `Email eq '${round}'`);
+      await withPage(async (page) => {
+        await page.goto(`${priced.console}#/advisor`);
+        await page.locator('.sumline').getByText(/CHF [\d,]+ a month$/).waitFor();
+        await page.getByRole('region', { name: 'Cost by table' }).getByText(/CHF \d/).first().waitFor();
+        assert.equal(await page.getByText('default prices').count(), 0);
+      });
+    } finally {
+      await priced.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
 });
 
 describe('tls', () => {

@@ -89,7 +89,7 @@ const pages = [
   ['queue', `queue/${ACCOUNT}/order-events`, async (page) => { await page.getByRole('option', { name: /hidden/ }).first().click(); await wait(500); }],
   ['container', `container/${ACCOUNT}/photos`, async (page) => { await page.getByRole('button', { name: 'team-2026.jpg' }).click(); await wait(500); }],
   ['heatmap', `heatmap/${ACCOUNT}/Activity`, async (page, size) => {
-    if (size.width > 800) await page.getByRole('button', { name: '24 h' }).click();
+    await page.getByRole('button', { name: '24 h' }).filter({ visible: true }).click();
     const map = page.locator('.hm canvas').first();
     await map.waitFor();
     await wait(2500);
@@ -100,7 +100,7 @@ const pages = [
   ['advisor', 'advisor', async (page) => { await page.locator('.card').first().waitFor(); await wait(1000); }],
   ['advisor-index', 'advisor', async (page) => { await page.getByRole('button', { name: 'Create index' }).first().click(); await page.locator('[data-test=code]').waitFor(); await wait(500); }],
   ['live', 'live', async (page, size) => { await page.locator('tr[data-id]').nth(20).waitFor(); await wait(9000); if (size.width > 800) await page.locator('tr[data-id]', { hasText: 'partition scan' }).first().click(); await wait(500); }],
-  ['access', 'access', async (page) => { await page.getByRole('textbox', { name: 'Table' }).fill('Orders'); await page.getByRole('button', { name: 'Sign', exact: true }).click(); await page.locator('[data-test=sas]').waitFor(); await wait(300); }],
+  ['access', 'access', async (page) => { await page.getByRole('combobox', { name: 'Table', exact: true }).fill('Orders'); await page.getByRole('button', { name: 'Sign', exact: true }).click(); await page.locator('[data-test=sas]').waitFor(); await wait(300); }],
 ];
 const browser = await launch();
 try {

@@ -11,20 +11,26 @@ export const program = process.env.TAVOLA_BINARY ?? join(root, 'target/debug/tav
 const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync) ?? 'chromium';
 const WAIT_MS = 60_000;
 
-/** Starts `tavola serve` in a temporary folder; ends with `stop`. */
+/** Starts `tavola serve` in a temporary folder; ends with `stop`. `restart` starts it again, on the same ports. */
 export async function startServer(...more) {
   const folder = mkdtempSync(join(tmpdir(), 'tavola-console-'));
   const ready = join(folder, 'ready');
-  const ports = ['--blob-port', '--table-port', '--queue-port', '--console-port'].flatMap((port) => [port, '0']);
-  const child = spawn(program, ['serve', '--data', join(folder, 'data'), '--ready-file', ready, ...ports, ...more], { stdio: ['ignore', 'ignore', 'inherit'] });
-  const ended = new Promise((done) => child.on('exit', done));
-  await until(() => existsSync(ready), 'the server does not start');
-  const urls = JSON.parse(readFileSync(ready, 'utf8'));
+  let [child, ended] = [null, null];
+  const start = async (port) => {
+    rmSync(ready, { force: true });
+    const ports = ['blob', 'table', 'queue', 'console'].flatMap((name) => [`--${name}-port`, port(name)]);
+    child = spawn(program, ['serve', '--data', join(folder, 'data'), '--ready-file', ready, ...ports, ...more], { stdio: ['ignore', 'ignore', 'inherit'] });
+    ended = new Promise((done) => child.on('exit', done));
+    await until(() => existsSync(ready), 'the server does not start');
+    return JSON.parse(readFileSync(ready, 'utf8'));
+  };
+  const urls = await start(() => '0');
   return {
     ...urls,
     folder: join(folder, 'data'),
     stop: async () => { child.kill('SIGTERM'); await ended; rmSync(folder, { recursive: true, force: true }); },
     kill: async () => { child.kill('SIGKILL'); await ended; },
+    restart: () => start((name) => new URL(urls[name]).port),
   };
 }
 
