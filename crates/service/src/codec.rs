@@ -136,3 +136,17 @@ impl<'a> Reader<'a> {
         Some(items)
     }
 }
+
+/// Stored bytes as fixtures write them: hex digits.
+#[cfg(test)]
+pub(crate) mod fixture {
+    pub(crate) fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    pub(crate) fn bytes(hex: &str) -> Vec<u8> {
+        let digit = |letter: u8| u8::try_from(char::from(letter).to_digit(16).unwrap()).unwrap();
+        assert!(hex.len().is_multiple_of(2), "two digits are a byte");
+        hex.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+    }
+}

@@ -9,14 +9,19 @@
 //! ```
 //!
 //! They are rows of the catalog beside tables and queues; the primitives are those of `codec.rs`.
+//!
+//! A later version of the record only adds at its end. So a server that meets one, while others are upgraded, goes by
+//! the part that it knows, and leaves the row as it is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use quick_cache::Equivalent;
-use tavola_engine::{Change, Decision, Engine, SpaceId, StoredRow, Transacted};
+use tavola_engine::{Change, Decision, Engine, EngineError, SpaceId, StoredRow, Transacted};
 use tavola_model::{
     AccountName, BlobServiceProperties, CorsRule, DateTime, DeleteRetention, Logging, Metrics,
-    RetentionPolicy, ServiceProperties, ServicePropertiesPatch, StaticWebsite, StorageService,
+    RETENTION_DAYS_MAX, RetentionPolicy, ServiceProperties, ServicePropertiesPatch, StaticWebsite,
+    StorageService,
 };
 
 use crate::catalog::{Cache, account_partition};
@@ -44,12 +49,14 @@ pub(crate) struct CachedProperties {
 pub(crate) struct PropertiesStore {
     engine: Arc<dyn Engine>,
     cache: Cache<PropertiesKey, CachedProperties>,
+    /// The log says once that there are records of a newer version.
+    has_warned: AtomicBool,
 }
 
 impl PropertiesStore {
     pub fn new(engine: Arc<dyn Engine>, settings: &ServiceSettings) -> Self {
         let cache = Cache::new(REMEMBERED_MAX, settings.catalog_cache, settings.catalog_lease);
-        Self { engine, cache }
+        Self { engine, cache, has_warned: AtomicBool::new(false) }
     }
 
     /// The properties of one of an account's services, if they are in memory.
@@ -73,8 +80,21 @@ impl PropertiesStore {
         let ticket = self.cache.ticket();
         let row = self.engine.get(SpaceId::CATALOG, account_partition(account), &row(service)).await?;
         let properties = match row {
-            Some(row) => decode_stored(&row.body)?,
             None => ServiceProperties::default(),
+            Some(row) => match decode_stored(&row.body)? {
+                Stored::Whole(properties) => properties,
+                Stored::Newer(properties) => {
+                    if !self.has_warned.swap(true, Ordering::Relaxed) {
+                        let (account, service) = (account.as_str(), service.as_str());
+                        tracing::warn!(
+                            account,
+                            service,
+                            "a newer version of the server has set the properties of a service; what this version knows of them is used"
+                        );
+                    }
+                    properties
+                }
+            },
         };
         let cors_rules = Arc::new(properties.cors.clone());
         let found = Arc::new(CachedProperties { properties, cors_rules });
@@ -82,7 +102,8 @@ impl PropertiesStore {
         Ok(found)
     }
 
-    /// Sets the given properties; the others stay as they are.
+    /// Sets the given properties; the others stay as they are. A record of a newer version is left to a newer server:
+    /// writing it here would lose what this one does not know.
     pub async fn patch(
         &self,
         account: &AccountName,
@@ -93,12 +114,17 @@ impl PropertiesStore {
         let mut decide = |_: DateTime, rows: &[Option<StoredRow>]| {
             let stored = match &rows[0] {
                 Some(row) => decode_stored(&row.body),
-                None => Ok(ServiceProperties::default()),
+                None => Ok(Stored::Whole(ServiceProperties::default())),
             };
             match stored {
-                Ok(properties) => {
+                Ok(Stored::Whole(properties)) => {
                     let body = encode(&properties.patched(patch.clone())).into();
                     Decision::Apply(vec![Change::Put { index: 0, body }])
+                }
+                Ok(Stored::Newer(_)) => {
+                    let reason = "the properties of the service are of a newer version of the server";
+                    refusal = Some(EngineError::Unavailable { reason }.into());
+                    Decision::Refuse
                 }
                 Err(error) => {
                     refusal = Some(error);
@@ -141,8 +167,32 @@ fn row(service: StorageService) -> Vec<u8> {
     row
 }
 
-fn decode_stored(bytes: &[u8]) -> Result<ServiceProperties, Failure> {
-    decode(bytes).ok_or_else(|| Failure::damaged(SpaceId::CATALOG, "the properties of a service"))
+/// A record, as far as this version can read it.
+#[derive(Debug, PartialEq)]
+enum Stored {
+    Whole(ServiceProperties),
+    /// A newer server has written it: the part that is known.
+    Newer(ServiceProperties),
+}
+
+fn decode_stored(bytes: &[u8]) -> Result<Stored, Failure> {
+    match bytes.first() {
+        Some(version) if *version > VERSION_WITH_BLOB => Ok(Stored::Newer(decode_newer(bytes, *version))),
+        _ => decode(bytes)
+            .map(Stored::Whole)
+            .ok_or_else(|| Failure::damaged(SpaceId::CATALOG, "the properties of a service")),
+    }
+}
+
+/// What is known of a record of a newer version. If it does not begin like one of this version, nothing is, and deleted
+/// blobs are kept for as long as anybody can have asked for.
+fn decode_newer(bytes: &[u8], version: u8) -> ServiceProperties {
+    let known = Reader::of_version(bytes, version).and_then(|mut reader| fields(&mut reader, HasBlob::Yes));
+    known.unwrap_or_else(|| {
+        let delete_retention = DeleteRetention { days: Some(RETENTION_DAYS_MAX), allows_permanent: false };
+        let blob = BlobServiceProperties { delete_retention, ..BlobServiceProperties::default() };
+        ServiceProperties { blob, ..ServiceProperties::default() }
+    })
 }
 
 fn encode(properties: &ServiceProperties) -> Vec<u8> {
@@ -199,20 +249,33 @@ fn blob(reader: &mut Reader<'_>) -> Option<BlobServiceProperties> {
     })
 }
 
+/// Whether a record has the settings that only the blob service has.
+#[derive(Clone, Copy)]
+enum HasBlob {
+    Yes,
+    No,
+}
+
 fn decode(bytes: &[u8]) -> Option<ServiceProperties> {
-    let with_blob = Reader::of_version(bytes, VERSION_WITH_BLOB);
-    let has_blob = with_blob.is_some();
-    let mut reader = with_blob.or_else(|| Reader::of_version(bytes, VERSION))?;
-    let properties = ServiceProperties {
+    let (mut reader, has_blob) = match Reader::of_version(bytes, VERSION_WITH_BLOB) {
+        Some(reader) => (reader, HasBlob::Yes),
+        None => (Reader::of_version(bytes, VERSION)?, HasBlob::No),
+    };
+    let properties = fields(&mut reader, has_blob)?;
+    reader.is_done().then_some(properties)
+}
+
+fn fields(reader: &mut Reader<'_>, has_blob: HasBlob) -> Option<ServiceProperties> {
+    Some(ServiceProperties {
         logging: Logging {
             version: reader.text()?,
             delete: reader.flag()?,
             read: reader.flag()?,
             write: reader.flag()?,
-            retention: retention(&mut reader)?,
+            retention: retention(reader)?,
         },
-        hour_metrics: metrics(&mut reader)?,
-        minute_metrics: metrics(&mut reader)?,
+        hour_metrics: metrics(reader)?,
+        minute_metrics: metrics(reader)?,
         cors: reader.list(|reader| {
             Some(CorsRule {
                 allowed_origins: reader.list(Reader::text)?,
@@ -222,9 +285,11 @@ fn decode(bytes: &[u8]) -> Option<ServiceProperties> {
                 max_age_seconds: u32::from_le_bytes(reader.array()?),
             })
         })?,
-        blob: if has_blob { blob(&mut reader)? } else { BlobServiceProperties::default() },
-    };
-    reader.is_done().then_some(properties)
+        blob: match has_blob {
+            HasBlob::Yes => blob(reader)?,
+            HasBlob::No => BlobServiceProperties::default(),
+        },
+    })
 }
 
 fn put_retention(out: &mut Vec<u8>, retention: &RetentionPolicy) {
@@ -248,6 +313,7 @@ fn metrics(reader: &mut Reader<'_>) -> Option<Metrics> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::fixture::{bytes, hex};
 
     const FIXTURE: &str = "0103000000312e300000000003000000312e30010101010700000003000000312e300000000100000002000000080000\
         00687474703a2f2f6108000000687474703a2f2f6201000000030000004745540000000001000000010000002a070000\
@@ -271,8 +337,10 @@ mod tests {
 
     #[test]
     fn records_of_version_1_keep_their_layout() {
-        let hex: String = encode(&properties()).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, FIXTURE);
+        assert_eq!(hex(&encode(&properties())), FIXTURE);
+        assert_eq!(decode(&bytes(FIXTURE)), Some(properties()));
+        let rows = [StorageService::Table, StorageService::Queue, StorageService::Blob].map(row);
+        assert_eq!(rows, [&b"stable"[..], b"squeue", b"sblob"]);
     }
 
     const BLOB_FIXTURE: &str = "0203000000312e300000000003000000312e30010101010700000003000000312e3000000000000000010a000000323031\
@@ -292,13 +360,39 @@ mod tests {
             },
             ..ServiceProperties::default()
         };
-        let bytes = encode(&properties);
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, BLOB_FIXTURE);
-        assert_eq!(decode(&bytes), Some(properties));
-        for len in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..len]), None, "{len}");
+        assert_eq!(hex(&encode(&properties)), BLOB_FIXTURE);
+        let stored = bytes(BLOB_FIXTURE);
+        assert_eq!(decode(&stored), Some(properties));
+        for len in 0..stored.len() {
+            assert_eq!(decode(&stored[..len]), None, "{len}");
         }
+    }
+
+    #[test]
+    fn of_a_newer_record_the_known_part_counts() {
+        let known = ServiceProperties {
+            blob: BlobServiceProperties {
+                delete_retention: DeleteRetention { days: Some(5), allows_permanent: true },
+                ..BlobServiceProperties::default()
+            },
+            ..properties()
+        };
+        let mut bytes = encode(&known);
+        bytes[0] = VERSION_WITH_BLOB + 1;
+        bytes.extend_from_slice(b"more");
+        assert_eq!(decode_stored(&bytes).unwrap(), Stored::Newer(known));
+    }
+
+    #[test]
+    fn of_a_newer_record_with_another_beginning_nothing_counts_and_deleted_blobs_are_kept() {
+        let Stored::Newer(read) = decode_stored(&[VERSION_WITH_BLOB + 1, 9, 9]).unwrap() else {
+            panic!("it is newer")
+        };
+        assert_eq!(read.blob.delete_retention.days, Some(RETENTION_DAYS_MAX));
+        assert_eq!(
+            ServiceProperties { blob: BlobServiceProperties::default(), ..read },
+            ServiceProperties::default()
+        );
     }
 
     #[test]

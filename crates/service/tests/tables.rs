@@ -6,13 +6,13 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Bench, account, table};
+use common::{Bench, HeldClock, account, table};
 use tavola_auth::Permitted;
-use tavola_engine::{Engine, FaultEngine, FaultSettings, MemoryEngine, SpaceId};
+use tavola_engine::{Engine, FaultEngine, FaultSettings, MemoryContents, MemoryEngine, SpaceId};
 use tavola_model::{
-    AccessPolicy, AccountCommand, AccountOutcome, Command, CorsRule, ErrorCode, Outcome, Preflight,
-    QueryTables, ServicePropertiesPatch, SignedIdentifier, StorageService, TableCommand, TableOutcome,
-    TableToken,
+    AccessPolicy, AccountCommand, AccountOutcome, BlobCommand, BlobOutcome, Command, CorsRule, ErrorCode,
+    ListContainers, ListQueues, Outcome, Preflight, QueryTables, QueueCommand, QueueOutcome,
+    ServicePropertiesPatch, SignedIdentifier, StorageService, TableCommand, TableOutcome, TableToken,
 };
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
@@ -268,18 +268,85 @@ fn a_start_drops_nothing_and_fails_if_a_row_of_the_catalog_is_damaged() {
 
 #[test]
 fn rows_of_a_newer_server_keep_no_one_from_starting_and_serving_the_rest() {
-    let of_newer: [(&[u8], &[u8]); 2] = [(b"xsomething", b"?"), (b"tsketches", b"\xFF?")];
-    for (row, body) in of_newer {
-        let bench = Bench::with_table();
+    // A kind of row that nobody knows, and a newer record of every kind that is known.
+    let of_newer: [(&[u8], &[u8], usize); 6] = [
+        (b"xsomething", b"?", 3),
+        (b"tsketches", b"\xFF?", 3),
+        (b"qorders", b"\xFF?", 3),
+        (b"cbox", b"\xFF?", 3),
+        (b"dbox\x00\x08\xD7\x14\x20\x01\xEC\x80\x01", b"\xFF?", 3),
+        // Properties name no space.
+        (b"stable", b"\xFF?", 2),
+    ];
+    for (row, body, spaces) in of_newer {
+        let contents = Arc::new(MemoryContents::new(HeldClock::new()));
+        let mut bench = Bench::with_table();
+        bench.service = bench.service.clone().with_contents(contents);
         bench.write("p/r", tavola_model::EntityChange::Insert(common::properties("a=1"))).unwrap();
         bench.wait(bench.engine.create_space(SpaceId([9; 16]))).unwrap();
         put_catalog_row(&bench, row, body);
         bench.wait(bench.service.start()).unwrap();
-        assert_eq!(bench.spaces(), 3, "a row that cannot be read may name any space");
-        assert!(bench.get("p/r").is_ok());
-        assert_eq!(list(&bench, "", None, None), ("People".to_owned(), None));
+        let row = String::from_utf8_lossy(row);
+        assert_eq!(bench.spaces(), spaces, "{row}: a row that cannot be read may name any space");
+        assert!(bench.get("p/r").is_ok(), "{row}");
+        assert_eq!(list(&bench, "", None, None), ("People".to_owned(), None), "{row}");
         create(&bench, "Another").unwrap();
+        let asked = ListContainers { with_deleted: true, ..ListContainers::default() };
+        let listed = bench.run(Command::Blob(Box::new(BlobCommand::ListContainers(asked))));
+        match listed {
+            Ok(Outcome::Blob(outcome)) => match *outcome {
+                BlobOutcome::ContainersListed(page) => assert!(page.containers.is_empty(), "{row}"),
+                other => panic!("{row}: {other:?}"),
+            },
+            other => panic!("{row}: {other:?}"),
+        }
+        let listed = bench.run(Command::Queue(QueueCommand::ListQueues(ListQueues::default())));
+        match listed {
+            Ok(Outcome::Queue(QueueOutcome::QueuesListed(page))) => assert!(page.queues.is_empty(), "{row}"),
+            other => panic!("{row}: {other:?}"),
+        }
     }
+}
+
+#[test]
+fn properties_that_a_newer_server_has_set_are_used_as_far_as_known_and_not_changed() {
+    let bench = Bench::new();
+    let rule = CorsRule {
+        allowed_origins: vec!["http://a".into()],
+        allowed_methods: vec!["GET".into()],
+        allowed_headers: Vec::new(),
+        exposed_headers: Vec::new(),
+        max_age_seconds: 9,
+    };
+    let patch = ServicePropertiesPatch { cors: Some(vec![rule.clone()]), ..Default::default() };
+    let set = || bench.run(Command::Account(AccountCommand::SetServiceProperties(Box::new(patch.clone()))));
+    set().unwrap();
+    let partition = account();
+    let partition = partition.as_str().as_bytes();
+    let stored =
+        || bench.wait(bench.engine.get(SpaceId::CATALOG, partition, b"stable")).unwrap().unwrap().body;
+    // As the next version of the record would be: what this one has, with the part of blobs, and something behind it.
+    let newer = [&[3], &stored()[1..], &[0; 7], b"more"].concat();
+    put_catalog_row(&bench, b"stable", Vec::leak(newer));
+    let before = stored();
+    // Another server, which remembers nothing.
+    let settings = ServiceSettings::default();
+    let service = Service::new(bench.engine.clone(), bench.clock.clone(), Arc::new(SystemRandom), settings);
+    let run = |command| {
+        let permitted = Permitted::unchecked_for_test(account(), Command::Account(command), None);
+        bench.wait(service.execute(permitted)).map_err(|error| error.code)
+    };
+    match run(AccountCommand::GetServiceProperties) {
+        Ok(Outcome::Account(AccountOutcome::ServicePropertiesFetched(found))) => {
+            assert_eq!(found.cors, [rule]);
+        }
+        other => panic!("{other:?}"),
+    }
+    let preflight = Preflight { origin: "http://a".into(), method: "GET".into(), headers: Vec::new() };
+    assert!(run(AccountCommand::PreflightRequest(preflight)).is_ok());
+    let refused = run(AccountCommand::SetServiceProperties(Box::new(patch.clone())));
+    assert_eq!(refused.unwrap_err(), ErrorCode::ServerBusy);
+    assert_eq!(stored(), before);
 }
 
 #[test]

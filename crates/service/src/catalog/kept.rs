@@ -11,6 +11,7 @@ use std::time::Duration;
 use tavola_engine::{Change, Decision, Position, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted};
 use tavola_model::{AccountName, DateTime, ErrorCode};
 
+use super::resource::Undecodable;
 use super::{Catalog, ContainerState, Resource, ResourceKind, State, account_partition};
 use crate::failure::Failure;
 
@@ -166,13 +167,17 @@ impl Catalog {
         let mut visit_row = |row: ScannedRow<'_>| match decode_kept(&row) {
             Ok(kept) if now < kept.until() => visit(kept),
             Ok(_) => ControlFlow::Continue(()),
-            Err(failure) => {
-                damage = Some(failure);
+            Err(Undecodable::Newer) => {
+                tracing::warn!("a list leaves out a deleted container of a newer version of the server");
+                ControlFlow::Continue(())
+            }
+            Err(Undecodable::Damaged) => {
+                damage = Some(Undecodable::Damaged);
                 ControlFlow::Break(())
             }
         };
         self.engine.scan(SpaceId::CATALOG, &range, &mut visit_row).await?;
-        damage.map_or(Ok(()), Err)
+        damage.map_or(Ok(()), |damage| Err(damage.into()))
     }
 
     /// Drops the deleted containers whose time is over.
@@ -221,8 +226,39 @@ fn kept_row(key: &str, at: DateTime) -> Vec<u8> {
     row
 }
 
-fn decode_kept(row: &ScannedRow<'_>) -> Result<Kept, Failure> {
+fn decode_kept(row: &ScannedRow<'_>) -> Result<Kept, Undecodable> {
+    let resource = Resource::decode(&row.body)?;
     let at = row.row.last_chunk().and_then(|ticks| DateTime::from_ticks(u64::from_be_bytes(*ticks)));
-    let at = at.ok_or_else(|| Failure::damaged(SpaceId::CATALOG, "the version of a deleted container"))?;
-    Ok(Kept { resource: Resource::decode(&row.body)?, at })
+    Ok(Kept { resource, at: at.ok_or(Undecodable::Damaged)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::fixture::{bytes, hex};
+
+    const ROW_FIXTURE: &str = "64626f780008d7142001ec8001";
+
+    #[test]
+    fn the_row_key_of_a_deleted_container_keeps_its_layout() {
+        let at = DateTime::from_ticks(637_000_000_000_000_001).unwrap();
+        assert_eq!(hex(&kept_row("box", at)), ROW_FIXTURE);
+        let resource = Resource {
+            name: "box".into(),
+            space: SpaceId([7; 16]),
+            created: at,
+            deleted_until: Some(DateTime::MAX),
+            metadata: Default::default(),
+            identifiers: Vec::new(),
+            container: None,
+        };
+        let row = ScannedRow {
+            partition: b"account",
+            row: &bytes(ROW_FIXTURE),
+            version: at,
+            body: resource.encode().into(),
+        };
+        let kept = decode_kept(&row).unwrap();
+        assert_eq!((kept.at, kept.until(), kept.resource), (at, DateTime::MAX, resource));
+    }
 }

@@ -1,14 +1,16 @@
 //! Snapshots, versions, soft delete, leases: which state of a blob is there, and who may change it.
 
 use bytes::Bytes;
+use tavola_engine::{Change, Decision, SpaceId, StoredRow};
 use tavola_model::{
-    AccessTier, BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTags, BlobTarget, DeleteSnapshots,
+    AccessTier, BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTags, BlobTarget, DateTime, DeleteSnapshots,
     ErrorCode, EtagMatch, Guid, LeaseAction, LeaseBlob, LeaseDuration, LeaseId, Metadata, NewKind,
     RehydratePriority, SetBlobTags, SetBlobTier, SnapshotBlob, TransferSums, VersionConditions,
 };
 use tavola_service::ServiceSettings;
 
-use crate::bench::{Bench, bytes, head, new_blob, path};
+use crate::bench::{Bench, bytes, delete, get, head, new_blob, path};
+use crate::troubled::Stores;
 
 #[test]
 fn a_snapshot_stays_what_it_was_until_it_is_deleted() {
@@ -200,4 +202,21 @@ fn a_snapshot_with_metadata_of_its_own_has_an_etag_of_its_own() {
         }
         assert_eq!(properties(&bench).changed, blob);
     }
+}
+
+#[test]
+fn properties_of_a_newer_server_keep_nobody_from_writing_and_deleted_blobs_are_kept() {
+    let stores = Stores::new();
+    let mut put_row = |_: DateTime, _: &[Option<StoredRow>]| {
+        Decision::Apply(vec![Change::Put { index: 0, body: Bytes::from_static(b"\xFF?") }])
+    };
+    let rows: [&[u8]; 1] = [b"sblob"];
+    let set = stores.engine.transact(SpaceId::CATALOG, b"devstoreaccount1", &rows, &mut put_row);
+    stores.runtime.block_on(set).unwrap();
+    stores.put("b", 30_000);
+    stores.put("b", 40_000);
+    stores.run(delete(path("b").into(), DeleteSnapshots::Refuse)).unwrap();
+    assert_eq!(stores.run(get(path("b").into(), None)).unwrap_err(), ErrorCode::BlobNotFound);
+    stores.run(BlobCommand::UndeleteBlob(path("b"))).unwrap();
+    assert_eq!(stores.run(get(path("b").into(), None)).unwrap().1.len(), 40_000);
 }
