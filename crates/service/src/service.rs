@@ -213,11 +213,10 @@ impl Service {
     /// contents of deleted containers.
     pub async fn resume_blobs(&self) -> Result<(), ServiceError> {
         let Some(blobs) = &self.blobs else { return Ok(()) };
-        let resumed = async {
-            blobs.resume_copies().await?;
-            blobs.drop_of_missing_spaces().await
-        };
-        resumed.await.map_err(|failure| failure.answer(StorageService::Blob))
+        // Neither keeps the other from being done.
+        let resumed = blobs.resume_copies().await;
+        let dropped = blobs.drop_of_missing_spaces().await;
+        resumed.and(dropped).map_err(|failure| failure.answer(StorageService::Blob))
     }
 
     /// The stored access policies of a table, queue or container; `None` if there is none of that name.

@@ -27,8 +27,9 @@ use super::copy::CopiedBody;
 use super::pieces::Data;
 use super::put::settle;
 use super::record::{Body, Record};
-use super::rows::{RECORD_ROW, damaged};
+use super::rows::RECORD_ROW;
 use super::scrubber::location_of;
+use crate::catalog::ResourceKind;
 use crate::codec::{Reader, put_bytes, put_text, put_time};
 use crate::failure::Failure;
 
@@ -85,35 +86,49 @@ impl Blobs {
         running.insert(id, task.abort_handle());
     }
 
-    /// Goes on with the copies that are noted and that this process is not making.
+    /// Goes on with the copies that are noted and that this process is not making. A container whose entries cannot be
+    /// read keeps no other from going on.
     pub async fn resume_copies(self: &Arc<Self>) -> Result<(), Failure> {
-        for space in self.catalog.container_spaces().await? {
-            for pending in self.noted_copies(space).await? {
+        for space in self.catalog.spaces(ResourceKind::Container).await? {
+            let noted = match self.noted_copies(space).await {
+                Ok(noted) => noted,
+                Err(failure) => {
+                    tracing::warn!(%space, %failure, "the pending copies of a container cannot be read");
+                    continue;
+                }
+            };
+            for (location, pending) in noted {
                 let is_running = self.running_copies.lock().contains_key(&pending.id);
                 if !is_running {
-                    self.start_copy(location_of(space, pending.target.clone())?, pending);
+                    self.start_copy(location, pending);
                 }
             }
         }
         Ok(())
     }
 
-    async fn noted_copies(&self, space: SpaceId) -> Result<Vec<PendingCopy>, Failure> {
+    /// The noted copies of a container, each with its target. An entry that cannot be read, because it is damaged or
+    /// of a newer server, is left alone.
+    async fn noted_copies(&self, space: SpaceId) -> Result<Vec<(BlobLocation, PendingCopy)>, Failure> {
         let range = ScanRange {
             from: Position::partition_start(PARTITION),
             before: Some(Position::partition_end(PARTITION)),
         };
         let mut noted = Vec::new();
         let mut visit = |row: ScannedRow<'_>| {
-            noted.push(PendingCopy::decode(&row.body));
+            let pending = PendingCopy::decode(&row.body)
+                .and_then(|pending| Some((location_of(space, pending.target.clone()).ok()?, pending)));
+            if pending.is_none() {
+                tracing::warn!(%space, "an entry of a pending copy cannot be read; its copy does not go on");
+            }
+            noted.extend(pending);
             ControlFlow::Continue(())
         };
         match self.engine.scan(space, &range, &mut visit).await.map_err(Failure::from) {
             // Deleted meanwhile.
-            Err(failure) if failure.is_space_missing() => return Ok(Vec::new()),
-            scanned => scanned?,
+            Err(failure) if failure.is_space_missing() => Ok(Vec::new()),
+            scanned => scanned.map(|()| noted),
         }
-        noted.into_iter().map(|pending| pending.ok_or_else(|| damaged(space))).collect()
     }
 
     async fn run_copy(&self, location: &BlobLocation, pending: &PendingCopy) -> Result<(), Failure> {
@@ -344,11 +359,23 @@ impl PendingCopy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::fixture::{bytes, hex};
+
+    const TIME: &str = "0100b3a69ea1da08";
+    /// All but the moment of the source and its ETag.
+    const HEAD: &str = "010707070707070707070707070707070701000000631000000064657673746f72656163636f756e743103000000626f\
+        7803000000612f62";
 
     #[test]
-    fn an_entry_reads_back_as_it_was_written_and_a_cut_one_does_not() {
+    fn an_entry_keeps_its_layout_and_a_cut_one_is_refused() {
+        assert_eq!(PARTITION, [0, 0]);
         let time = DateTime::from_ticks(638_000_000_000_000_001).unwrap();
-        for moment in [BlobMoment::Current, BlobMoment::Snapshot(time), BlobMoment::Version(time)] {
+        let moments = [
+            (BlobMoment::Current, "000000000000000000".to_owned()),
+            (BlobMoment::Snapshot(time), format!("01{TIME}")),
+            (BlobMoment::Version(time), format!("02{TIME}")),
+        ];
+        for (moment, stored) in moments {
             let path = BlobPath {
                 container: ContainerName::parse("box").unwrap(),
                 name: BlobName::parse("a/b").unwrap(),
@@ -357,10 +384,12 @@ mod tests {
             let account = AccountName::parse("devstoreaccount1").unwrap();
             let pending =
                 PendingCopy { id: Guid([7; 16]), target: b"c".to_vec(), account, source, changed: time };
-            let bytes = pending.encode();
-            assert_eq!(PendingCopy::decode(&bytes), Some(pending));
-            for length in 0..bytes.len() {
-                assert_eq!(PendingCopy::decode(&bytes[..length]), None, "{length}");
+            let fixture = format!("{HEAD}{stored}{TIME}");
+            assert_eq!(hex(&pending.encode()), fixture);
+            let stored = bytes(&fixture);
+            assert_eq!(PendingCopy::decode(&stored), Some(pending));
+            for length in 0..stored.len() {
+                assert_eq!(PendingCopy::decode(&stored[..length]), None, "{length}");
             }
         }
     }

@@ -24,6 +24,7 @@ use super::Blobs;
 use super::change::BlobLocation;
 use super::list::NAMES_FROM;
 use super::rows::{EARLIER, Earlier, STAGE_ROW, Stage, damaged};
+use crate::catalog::ResourceKind;
 use crate::failure::Failure;
 
 /// How old a content is before it is checked.
@@ -153,7 +154,7 @@ impl Blobs {
     /// Tidies the blobs of all containers that have something old; gives how many.
     async fn tidy_containers(&self, pace: ScrubPace) -> Result<u64, Failure> {
         let mut tidied = 0;
-        for space in self.catalog.container_spaces().await? {
+        for space in self.catalog.spaces(ResourceKind::Container).await? {
             match self.tidy_container(space, pace).await {
                 Ok(blobs) => tidied += blobs,
                 // Deleted meanwhile.

@@ -4,9 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tavola_engine::{Change, Decision, SpaceId, StoredRow};
 use tavola_model::{
-    AbortCopy, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties, CopyId, CopyStatus,
-    DeleteSnapshots, ErrorCode, Guid,
+    AbortCopy, AccountName, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties,
+    ContainerConditions, ContainerName, CopyId, CopyStatus, CreateContainer, DateTime,
+    DeleteContainer, DeleteSnapshots, ErrorCode, Guid, PublicAccess,
 };
 
 use crate::bench::{bytes, copy_blob, delete, execute, get, head, path, put};
@@ -144,6 +146,50 @@ fn the_next_start_goes_on_with_a_copy_and_knows_what_has_become_of_its_target() 
     stores.runtime.block_on(stores.service.resume_blobs()).unwrap();
     stores.settle();
     assert_eq!(stores.contents.inner.bytes(), 3 * LARGE as u64);
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_keeps_no_other_copy_from_going_on_and_no_contents() {
+    let mut stores = Stores::new();
+    stores.put("large", LARGE);
+    let other = ContainerName::parse("other").unwrap();
+    let (metadata, public_access) = (Default::default(), PublicAccess::None);
+    let create = CreateContainer { container: other.clone(), metadata, public_access };
+    stores.run(BlobCommand::CreateContainer(create)).unwrap();
+    let body = bytes(5, LARGE);
+    let mut put = new_blob("deleted", NewKind::Block, body.len() as u64);
+    put.blob.container = other.clone();
+    let put = BlobCommand::PutBlob(put);
+    stores.runtime.block_on(execute(&stores.service, put, body)).unwrap();
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    assert_eq!(copy(&stores, "large", "copy").unwrap().status, CopyStatus::Pending);
+    stores.settle();
+    // In front of the entry of the copy: one of a newer server, one that is cut, one whose target is no blob.
+    let no_blob = [&[1][..], &[0; 16], &[0; 4]].concat();
+    for (number, body) in [b"\xFF?".to_vec(), vec![1], no_blob].into_iter().enumerate() {
+        for space in stores.runtime.block_on(stores.engine.spaces()).unwrap() {
+            if space != SpaceId::CATALOG {
+                let body = Bytes::from(body.clone());
+                let mut note = |_: DateTime, _: &[Option<StoredRow>]| {
+                    Decision::Apply(vec![Change::Put { index: 0, body: body.clone() }])
+                };
+                let row = [0, u8::try_from(number).unwrap()];
+                let rows: [&[u8]; 1] = [&row];
+                let noted = stores.engine.transact(space, &[0, 0], &rows, &mut note);
+                stores.runtime.block_on(noted).unwrap();
+            }
+        }
+    }
+    // Its contents are left to the next start.
+    let delete = DeleteContainer { container: other, conditions: ContainerConditions::default() };
+    stores.run(BlobCommand::DeleteContainer(delete)).unwrap();
+    stores.restart();
+    assert_eq!(stores.contents.inner.bytes(), 2 * LARGE as u64);
+    stores.contents.is_held.store(false, Ordering::SeqCst);
+    stores.runtime.block_on(stores.service.resume_blobs()).unwrap();
+    stores.settle();
+    assert_eq!(status(&stores, "copy"), CopyStatus::Success);
+    assert_eq!(stores.contents.inner.bytes(), 2 * LARGE as u64, "the copy, and nothing of what was deleted");
 }
 
 #[test]
