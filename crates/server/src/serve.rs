@@ -39,6 +39,8 @@ use crate::store::Store;
 
 /// How long expired messages at the front of a queue that nobody reads may stay.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// How often spaces that nothing names are looked for.
+const RECLAIM_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// How often all contents are read, and those are looked for that no blob names.
 const SCRUB_EVERY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -124,6 +126,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let mut serving = JoinSet::new();
     let mut console = None;
     serving.spawn(sweep_queues(service.clone(), stopped.clone()));
+    serving.spawn(reclaim_spaces(service.clone(), stopped.clone()));
     serving.spawn(scrub_contents(service.clone(), stopped.clone()));
     serving.spawn(observers.advising.clone().keep(stopped.clone()));
     if let console::Listening::On(socket) = &console_socket {
@@ -295,6 +298,19 @@ async fn sweep_queues(service: Service, mut stopped: watch::Receiver<bool>) {
         }
         if let Err(error) = service.sweep_queues().await {
             tracing::warn!(%error, "cannot remove expired messages, will retry at the next sweep");
+        }
+    }
+}
+
+/// Drops spaces that nothing names, now and then, until told to stop.
+async fn reclaim_spaces(service: Service, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(RECLAIM_EVERY) => {}
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+        if let Err(error) = service.reclaim_spaces().await {
+            tracing::warn!(%error, "cannot reclaim spaces, will retry in an hour");
         }
     }
 }

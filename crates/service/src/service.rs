@@ -12,7 +12,7 @@ use tavola_model::{
 
 pub(crate) use crate::blob::Sent;
 use crate::blob::{Blobs, Overwrites, RunningCopies, ScrubPace, ScrubReport};
-use crate::catalog::{Catalog, ResourceKind};
+use crate::catalog::{Catalog, ReclaimTime, ResourceKind};
 use crate::long_reads::LongReads;
 use crate::properties::PropertiesStore;
 use crate::queue::{InspectedMessage, Queues};
@@ -148,7 +148,17 @@ impl Service {
     /// Drops spaces that nothing names: what a crash between the two steps of a creation or a deletion leaves
     /// behind. Where other processes write too, only those that are old enough not to be under way. Before it serves.
     pub async fn start(&self) -> Result<(), ServiceError> {
-        self.catalog.reclaim_spaces().await.map_err(|failure| failure.answer(StorageService::Table))
+        self.reclaim(ReclaimTime::Start).await
+    }
+
+    /// The same while it serves: spaces of the last hour stay, because one may be that of a table that is being made.
+    /// Call it now and then.
+    pub async fn reclaim_spaces(&self) -> Result<(), ServiceError> {
+        self.reclaim(ReclaimTime::Serving).await
+    }
+
+    async fn reclaim(&self, when: ReclaimTime) -> Result<(), ServiceError> {
+        self.catalog.reclaim_spaces(when).await.map_err(|failure| failure.answer(StorageService::Table))
     }
 
     /// Does what was permitted.

@@ -29,7 +29,7 @@ enum Row {
 }
 
 impl Catalog {
-    /// Makes a space, then the row that names it: a crash between leaves a space that the next start drops.
+    /// Makes a space, then the row that names it: a crash between leaves a space that is reclaimed later.
     pub async fn create(
         &self,
         account: &AccountName,
@@ -254,7 +254,7 @@ impl Catalog {
     }
 
     /// Drops a fresh space that no row names. If nobody knows whether the row was kept, the space must stay: the row
-    /// may name it.
+    /// may name it. If it does not, the space is reclaimed when it is old enough.
     async fn drop_unless_named<T>(
         &self,
         kind: ResourceKind,
@@ -268,12 +268,12 @@ impl Catalog {
         }
     }
 
-    /// Drops a space that no row names, and says whether that is done. If not, the rows take up room until the next
-    /// start, no more.
+    /// Drops a space that no row names, and says whether that is done. If not, its rows take up room until it is
+    /// reclaimed, no more.
     pub(super) async fn drop_space(&self, kind: ResourceKind, space: SpaceId) -> bool {
         let dropped = self.engine.drop_space(space).await;
         if let Err(error) = &dropped {
-            tracing::warn!(%space, %error, "cannot drop a space; the next start will");
+            tracing::warn!(%space, %error, "cannot drop a space, it will be reclaimed later");
         }
         if kind == ResourceKind::Container {
             self.drop_contents(space);

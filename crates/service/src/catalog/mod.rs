@@ -23,6 +23,7 @@ use tavola_model::{AccountName, Clock, RandomSource};
 pub(crate) use cache::Cache;
 pub(crate) use changes::{Created, to_its_end};
 pub(crate) use kept::{KEPT_ROW, Kept};
+pub(crate) use reclaim::ReclaimTime;
 pub(crate) use resource::{ContainerState, Resource, ResourceKind};
 
 use crate::failure::Failure;

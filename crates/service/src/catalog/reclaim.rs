@@ -1,4 +1,8 @@
-//! Dropping spaces that nothing names: what a crash between the two steps of a creation or a deletion leaves behind.
+//! Dropping spaces that nothing names: what a crash between the two steps of a creation or a deletion leaves behind, a
+//! row whose outcome is unknown, or a drop that failed.
+//!
+//! The row of a resource is written after its space is made, so a space without a name may be that of a resource that
+//! is being made. Only before a server that is alone on its store serves is there no such space.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -13,8 +17,17 @@ use crate::properties::PROPERTIES_ROW;
 /// How long a resource may take to be made, in ticks: an hour, which is far more.
 const YOUNG_TICKS: u64 = 3600 * 10_000_000;
 
-/// Whether every row of the catalog could be read.
-enum Named {
+/// When spaces are reclaimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReclaimTime {
+    /// Before this process serves.
+    Start,
+    /// While it serves.
+    Serving,
+}
+
+/// The spaces that resources name, if every row of the catalog could be read.
+enum NamedSpaces {
     All(HashSet<SpaceId>),
     /// A newer server shares the store, and its rows may name any space.
     Unknown,
@@ -22,18 +35,22 @@ enum Named {
 
 impl Catalog {
     /// Drops every space that no resource names. A row that this version does not know may name one, so then nothing
-    /// is dropped at all. On a shared store a young space may be that of a resource that is being made.
-    pub async fn reclaim_spaces(&self) -> Result<(), Failure> {
+    /// is dropped at all.
+    pub async fn reclaim_spaces(&self, when: ReclaimTime) -> Result<(), Failure> {
         self.drop_expired().await?;
         let named = match self.named_spaces().await? {
-            Named::All(named) => named,
-            Named::Unknown => {
+            NamedSpaces::All(named) => named,
+            NamedSpaces::Unknown => {
                 tracing::warn!("the catalog has rows of a newer server version; no space is reclaimed");
                 return Ok(());
             }
         };
+        let others_make_spaces = match when {
+            ReclaimTime::Start => self.settings.catalog_lease.is_some(),
+            ReclaimTime::Serving => true,
+        };
         for space in self.engine.spaces().await? {
-            let may_be_new = self.settings.catalog_lease.is_some() && self.is_young(space);
+            let may_be_new = others_make_spaces && self.is_young(space);
             if !named.contains(&space) && !may_be_new {
                 tracing::info!(%space, "dropping a space that no catalog row names");
                 self.engine.drop_space(space).await?;
@@ -43,7 +60,7 @@ impl Catalog {
         Ok(())
     }
 
-    async fn named_spaces(&self) -> Result<Named, Failure> {
+    async fn named_spaces(&self) -> Result<NamedSpaces, Failure> {
         let mut named = HashSet::from([SpaceId::CATALOG]);
         let (mut has_unknown, mut damage) = (false, None);
         let mut visit = |row: ScannedRow<'_>| {
@@ -75,25 +92,9 @@ impl Catalog {
         self.engine.scan(SpaceId::CATALOG, &ScanRange::all(), &mut visit).await?;
         match damage {
             Some(damage) => Err(damage.into()),
-            None if has_unknown => Ok(Named::Unknown),
-            None => Ok(Named::All(named)),
+            None if has_unknown => Ok(NamedSpaces::Unknown),
+            None => Ok(NamedSpaces::All(named)),
         }
-    }
-
-    /// The spaces of all containers that exist, of all accounts.
-    pub async fn container_spaces(&self) -> Result<Vec<SpaceId>, Failure> {
-        let mut spaces = Vec::new();
-        let mut visit = |row: ScannedRow<'_>| {
-            if row.row.first() == Some(&ResourceKind::Container.row_letter())
-                && let Ok(container) = Resource::decode(&row.body)
-                && container.deleted_until.is_none()
-            {
-                spaces.push(container.space);
-            }
-            ControlFlow::Continue(())
-        };
-        self.engine.scan(SpaceId::CATALOG, &ScanRange::all(), &mut visit).await?;
-        Ok(spaces)
     }
 
     /// Whether a space was made in the last hour, as its id tells: it begins with the time.
