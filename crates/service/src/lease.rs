@@ -237,6 +237,16 @@ fn end(lease: Option<&Lease>, period: Option<u8>, now: DateTime) -> Result<(Leas
     Ok((Lease { phase: Phase::Broken(until), ..*lease }, seconds_left))
 }
 
+#[cfg(test)]
+impl Lease {
+    /// A lease that is held and one that was broken, for fixtures of what has one.
+    pub(crate) fn held_and_broken(now: DateTime) -> [Self; 2] {
+        let infinite = Self::held(LeaseId(Guid([0xB; 16])), LeaseDuration::Infinite, now);
+        let (broken, _) = end(Some(&infinite), Some(20), now).unwrap();
+        [Self::held(LeaseId(Guid([0xA; 16])), LeaseDuration::Seconds(15), now), broken]
+    }
+}
+
 fn later(now: DateTime, seconds: u8) -> DateTime {
     now.plus_seconds(u64::from(seconds)).unwrap_or(DateTime::MAX)
 }

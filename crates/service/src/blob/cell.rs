@@ -164,6 +164,7 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::fixture::{bytes, hex};
 
     fn pages(letter: u8, count: usize) -> Data {
         Data::Inline(vec![letter; count * 512].into())
@@ -207,6 +208,22 @@ mod tests {
         assert_eq!(cell.placed_contents(5), vec![(content.id, 4..8)]);
         cell.write(15..16, None);
         assert_eq!(shown(&cell), "-10 content@5632x5 -1 content@8704x4 -108 ");
+    }
+
+    #[test]
+    fn a_cell_keeps_its_layout() {
+        let content = tavola_engine::Content { id: ContentId([3; 16]), length: 5000 };
+        let mut cell = Cell::default();
+        cell.write(3..5, Some((&Data::Content(content), 1024)));
+        cell.write(0..1, Some((&pages(b'a', 1), 0)));
+        let page = "61".repeat(512);
+        let fixture = format!(
+            "0102000000000000000000000000000000020000{page}\
+             0301000400000000000001030303030303030303030303030303038813000000000000"
+        );
+        assert_eq!(hex(&cell.encode()), fixture);
+        assert_eq!(Cell::decode(&bytes(&fixture)), Some(cell));
+        assert_eq!((CELL_PAGES, CELL_BYTES), (128, 65_536), "which cell has a page");
     }
 
     #[test]

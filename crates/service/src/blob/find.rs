@@ -218,3 +218,15 @@ fn collect_names<'a>(filter: &'a TagFilter, names: &mut Vec<&'a str>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::fixture::hex;
+
+    #[test]
+    fn entries_of_the_index_keep_their_layout() {
+        assert_eq!(hex(&index_partition("Colour", "blue")), "00436f6c6f757200626c7565");
+        assert_eq!(ENTRY, [1]);
+    }
+}

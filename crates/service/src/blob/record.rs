@@ -348,6 +348,7 @@ fn body(reader: &mut Reader<'_>) -> Option<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::fixture::{bytes, hex};
     use tavola_engine::{Content, ContentId};
 
     fn full() -> Record {
@@ -428,6 +429,49 @@ mod tests {
         }
         bytes[0] = VERSION + 1;
         assert_eq!(Record::decode(&bytes), None);
+    }
+
+    const FULL_FIXTURE: &str = "01010700000000000000010100b3a69ea1da080000000000000000010a000000746578742f706c61696e010400000067\
+        7a69700102000000656e01080000006e6f2d73746f72650106000000696e6c696e650105050505050505050505050505\
+        0505050100000006000000436f6c6f757204000000626c75650100000006000000436f6c6f757204000000626c756501\
+        03010100b3a69ea1da0801000100010909090909090909090909090909090916000000687474703a2f2f3132372e302e\
+        302e312f612f622f63010104000000646f6e6503000000000000000400000000000000010100b3a69ea1da0802000000\
+        01010100b3a69ea1da08010b0000000000000002000000e90300000000000000010000";
+    const HELD_FIXTURE: &str = "01000100b3a69ea1da080000000000000000000000000000000000000000000000010a0a0a0a0a0a0a0a0a0a0a0a0a0a\
+        0a0a0f0081d1a3af9ea1da08000000000000000001030303030303030303030303030303038813000000000000";
+    const BROKEN_FIXTURE: &str = "010204000000000000000100b3a69ea1da080000000000000000000000000000000000000000000000010b0b0b0b0b0b\
+        0b0b0b0b0b0b0b0b0b0b000101c29eb29ea1da0800000000000000020200000001000000000000000200000000000000\
+        0002000000000000";
+
+    #[test]
+    fn records_with_everything_keep_their_layout() {
+        let [held, broken] = Lease::held_and_broken(full().changed);
+        let content = Body::Data(Data::Content(Content { id: ContentId([3; 16]), length: 5000 }));
+        let pages = Body::Pages { generations: vec![1, 2], length: 512 };
+        let check = |record: Record, fixture: &str| {
+            assert_eq!(hex(&record.encode()), fixture);
+            assert_eq!(Record::decode(&bytes(fixture)), Some(record));
+        };
+        check(full(), FULL_FIXTURE);
+        check(Record { lease: Some(held), ..bare(BlobKind::Block, content) }, HELD_FIXTURE);
+        check(Record { lease: Some(broken), ..bare(BlobKind::Page { sequence: 4 }, pages) }, BROKEN_FIXTURE);
+    }
+
+    #[test]
+    fn tiers_and_ends_of_copies_keep_their_numbers() {
+        let tiers: Vec<&str> = AccessTier::ALL.iter().map(|tier| tier.as_str()).collect();
+        assert_eq!(
+            tiers.join(" "),
+            "Hot Cool Cold Archive Premium P4 P6 P10 P15 P20 P30 P40 P50 P60 P70 P80"
+        );
+        let copy = full().copy.unwrap();
+        let status_at = 16 + 4 + copy.source.len();
+        let statuses = [CopyStatus::Pending, CopyStatus::Success, CopyStatus::Aborted, CopyStatus::Failed];
+        for (number, status) in statuses.into_iter().enumerate() {
+            let mut out = Vec::new();
+            put_copy(&mut out, &CopyShown { status, ..copy.clone() });
+            assert_eq!(usize::from(out[status_at]), number, "{status:?}");
+        }
     }
 
     #[test]

@@ -177,3 +177,98 @@ pub(crate) fn decode_data(bytes: &[u8]) -> Option<Data> {
 pub(crate) fn damaged(space: SpaceId) -> Failure {
     Failure::damaged(space, "a row of a blob")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blob::record::Body;
+    use crate::codec::fixture::{bytes, hex};
+    use bytes::Bytes;
+    use tavola_engine::{Content, ContentId};
+    use tavola_model::{BlobHeaders, BlobKind, BlobTags, Metadata};
+
+    const GENERATION: u64 = 0x0102_0304_0506_0708;
+
+    fn time() -> DateTime {
+        DateTime::from_ticks(638_000_000_000_000_001).unwrap()
+    }
+
+    fn earlier(role: Role, deleted: Option<Deleted>) -> Earlier {
+        let record = Record {
+            kind: BlobKind::Block,
+            changed: time(),
+            created: DateTime::MIN,
+            headers: BlobHeaders::default(),
+            metadata: Metadata::default(),
+            tags: BlobTags::default(),
+            tier: None,
+            lease: None,
+            copy: None,
+            snapshots: 0,
+            is_shared: false,
+            version: None,
+            body: Body::Data(Data::Inline(Bytes::from_static(b"abc"))),
+        };
+        Earlier { role, deleted, record }
+    }
+
+    #[test]
+    fn row_keys_keep_their_layout() {
+        let block = BlockId::from_bytes(b"AAA").unwrap();
+        assert_eq!([RECORD_ROW, STAGE_ROW].map(hex), ["0a", "14"]);
+        assert_eq!(hex(&earlier_row(time())), "1e08daa19ea6b30001");
+        assert_eq!(hex(&pieces_row(GENERATION, 9)), "28010203040506070800000009");
+        assert_eq!(hex(&staged_row(GENERATION, &block)), "320102030405060708414141");
+        assert_eq!(hex(&page_row(GENERATION, 9)), "3c01020304050607080000000000000009");
+        assert_eq!(hex(&generation_prefix(PIECES, GENERATION)), "280102030405060708");
+        assert_eq!(split_row(&pieces_row(GENERATION, 9)), Some((PIECES, GENERATION, &[0, 0, 0, 9][..])));
+        assert_eq!(hex(&partition(&BlobName::parse("a/é").unwrap())), "612fc3a9");
+    }
+
+    const STAGE_FIXTURE: &str = "0108070605040302010300000000000000040100b3a69ea1da08";
+    const RECORD_FIXTURE: &str = "01000100b3a69ea1da080000000000000000000000000000000000000000000000000000000000000000000300000061\
+        6263";
+
+    #[test]
+    fn a_stage_keeps_its_layout_and_a_cut_one_is_refused() {
+        let stage = Stage { generation: GENERATION, count: 3, id_length: 4, put: time() };
+        assert_eq!(hex(&stage.encode()), STAGE_FIXTURE);
+        let stored = bytes(STAGE_FIXTURE);
+        assert_eq!(Stage::decode(&stored), Some(stage));
+        for len in 0..stored.len() {
+            assert_eq!(Stage::decode(&stored[..len]), None, "{len}");
+        }
+    }
+
+    #[test]
+    fn earlier_states_keep_their_layout_in_every_role() {
+        let deleted = Deleted { at: time(), until: DateTime::MAX };
+        let check = |earlier: Earlier, head: &str| {
+            let fixture = format!("{head}{RECORD_FIXTURE}");
+            assert_eq!(hex(&earlier.encode()), fixture);
+            let stored = bytes(&fixture);
+            assert_eq!(Earlier::decode(&stored), Some(earlier));
+            for len in 0..stored.len() {
+                assert_eq!(Earlier::decode(&stored[..len]), None, "{len}");
+            }
+        };
+        check(earlier(Role::Snapshot, None), "010000");
+        check(earlier(Role::Version, None), "010100");
+        check(earlier(Role::Base, Some(deleted)), "0102010100b3a69ea1da08ff3f37f47528ca2b");
+    }
+
+    #[test]
+    fn uncommitted_blocks_keep_their_layout() {
+        let check = |data: Data, fixture: &str| {
+            assert_eq!(hex(&encode_data(&data)), fixture);
+            let stored = bytes(fixture);
+            assert_eq!(decode_data(&stored), Some(data));
+            for len in 0..stored.len() {
+                assert_eq!(decode_data(&stored[..len]), None, "{len}");
+            }
+        };
+        check(Data::Inline(Bytes::from_static(b"abc")), "010003000000616263");
+        let content = Content { id: ContentId([3; 16]), length: 5000 };
+        check(Data::Content(content), "0101030303030303030303030303030303038813000000000000");
+    }
+}

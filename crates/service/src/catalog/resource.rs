@@ -204,6 +204,7 @@ fn container(reader: &mut Reader<'_>) -> Option<ContainerState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::fixture::{bytes, hex};
 
     const FIXTURE: &str = "02060000006f7264657273070707070707070707070707070707070180ec012014d70801ff3f37f47528ca2b02000000\
         06000000436f6c6f757204000000626c756505000000656d707479000000000200000002000000c3a901010180ec0120\
@@ -242,10 +243,36 @@ mod tests {
         }
     }
 
+    /// What follows the rest in the record of a container.
+    const NONE_FIXTURE: &str = "0180ec012014d7080000";
+    const BLOB_FIXTURE: &str = "0180ec012014d70801010a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0f008151dd0a2014d708";
+    const CONTAINER_FIXTURE: &str =
+        "0180ec012014d70802010b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b00010142d80d2014d708";
+
     #[test]
-    fn records_keep_their_layout() {
-        let hex: String = resource().encode().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, FIXTURE);
+    fn records_of_containers_keep_their_layout() {
+        let changed = resource().created;
+        let [held, broken] = Lease::held_and_broken(changed);
+        let states = [
+            (PublicAccess::None, None, NONE_FIXTURE),
+            (PublicAccess::Blob, Some(held), BLOB_FIXTURE),
+            (PublicAccess::Container, Some(broken), CONTAINER_FIXTURE),
+        ];
+        for (access, lease, fixture) in states {
+            let container = Some(ContainerState { changed, access, lease });
+            let resource = Resource { container, ..resource() };
+            let fixture = format!("{FIXTURE}{fixture}");
+            assert_eq!(hex(&resource.encode()), fixture);
+            assert_eq!(Resource::decode(&bytes(&fixture)), Ok(resource));
+        }
+        assert_eq!(hex(&resource().encode()), FIXTURE);
+        assert_eq!(Resource::decode(&bytes(FIXTURE)), Ok(resource()));
+    }
+
+    #[test]
+    fn row_keys_keep_their_layout() {
+        let rows = ResourceKind::ALL.map(|kind| kind.row("box"));
+        assert_eq!(rows, [b"tbox", b"qbox", b"cbox"]);
     }
 
     #[test]

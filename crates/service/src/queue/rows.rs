@@ -249,6 +249,7 @@ fn time(bytes: &[u8]) -> Option<DateTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::fixture::{bytes, hex};
 
     fn at(ticks: u64) -> DateTime {
         DateTime::from_ticks(ticks).unwrap()
@@ -267,6 +268,30 @@ mod tests {
         let state = State { count: 1, head: at(2), lowest: at(3), scans: 4, time: at(5) };
         assert_eq!(State::decode(space, Some(&state.encode())).unwrap(), state);
         assert_eq!(decode_text(space, &encode_text("é")).unwrap(), "é");
+    }
+
+    const STATE_FIXTURE: &str =
+        "0101000000000000000200000000000000030000000000000004000000000000000500000000000000";
+    const HEADER_FIXTURE: &str = "010100000000000000ff3f37f47528ca2b0300000004000000";
+    const TEXT_FIXTURE: &str = "01c3a9";
+    const POSITION_FIXTURE: &str = "6f000000000000004d09090909090909090909090909090909";
+    const TEXT_ROW_FIXTURE: &str = "6209090909090909090909090909090909";
+
+    #[test]
+    fn rows_keep_their_layout() {
+        let space = SpaceId::CATALOG;
+        assert_eq!((PARTITION, STATE_ROW), (&b"q"[..], &b"s"[..]));
+        let state = State { count: 1, head: at(2), lowest: at(3), scans: 4, time: at(5) };
+        assert_eq!(hex(&state.encode()), STATE_FIXTURE);
+        assert_eq!(State::decode(space, Some(&bytes(STATE_FIXTURE).into())).unwrap(), state);
+        let header = MessageHeader { inserted: at(1), expires: DateTime::MAX, dequeue_count: 3, changes: 4 };
+        assert_eq!(hex(&header.encode()), HEADER_FIXTURE);
+        assert_eq!(MessageHeader::decode(space, &bytes(HEADER_FIXTURE)).unwrap(), header);
+        assert_eq!(hex(&encode_text("é")), TEXT_FIXTURE);
+        assert_eq!(decode_text(space, &bytes(TEXT_FIXTURE)).unwrap(), "é");
+        assert_eq!(hex(&position(77).row()), POSITION_FIXTURE);
+        assert_eq!(QueuePosition::of_row(&bytes(POSITION_FIXTURE)), Some(position(77)));
+        assert_eq!(hex(&text_row(position(77).id)), TEXT_ROW_FIXTURE);
     }
 
     #[test]
