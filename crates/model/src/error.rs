@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 macro_rules! error_codes {
-    ($($code:ident $(as $wire:ident)? = $message:literal,)+) => {
+    ($($code:ident $(as $wire:ident)? = $message:literal $(| $of_container:literal)?,)+) => {
         /// Every error code this server can answer.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the variants are the service's own words and carry their text")]
@@ -26,10 +26,18 @@ macro_rules! error_codes {
             pub fn message(self) -> &'static str {
                 match self { $(ErrorCode::$code => $message,)+ }
             }
+
+            /// The same where it is about a container: codes of leases are for blobs and containers, each with its
+            /// text.
+            pub fn message_of_container(self) -> &'static str {
+                match self { $(ErrorCode::$code => error_codes!(@of_container $message $(, $of_container)?),)+ }
+            }
         }
     };
     (@wire $code:ident) => { stringify!($code) };
     (@wire $code:ident $wire:ident) => { stringify!($wire) };
+    (@of_container $message:literal) => { $message };
+    (@of_container $message:literal, $of_container:literal) => { $of_container };
 }
 
 // A code that the service answers with two statuses is two codes here, of one name on the wire.
@@ -110,15 +118,19 @@ error_codes! {
     LeaseAlreadyPresent = "There is already a lease present.",
     LeaseIdMismatchWithBlobOperation = "The lease ID specified did not match the lease ID for the blob.",
     LeaseIdMismatchWithContainerOperation = "The lease ID specified did not match the lease ID for the container.",
-    LeaseIdMismatchWithLeaseOperation = "The lease ID specified did not match the lease ID for the blob/container.",
-    LeaseIdMissing = "There is currently a lease on the blob and no lease ID was specified in the request.",
+    LeaseIdMismatchWithLeaseOperation = "The lease ID specified did not match the lease ID for the blob."
+        | "The lease ID specified did not match the lease ID for the container.",
+    LeaseIdMissing = "There is currently a lease on the blob and no lease ID was specified in the request."
+        | "There is currently a lease on the container and no lease ID was specified in the request.",
     LeaseIsBreakingAndCannotBeAcquired = "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken.",
     LeaseIsBreakingAndCannotBeChanged = "The lease ID matched, but the lease is currently in breaking state and cannot be changed.",
     LeaseIsBrokenAndCannotBeRenewed = "The lease ID matched, but the lease has been broken explicitly and cannot be renewed.",
-    LeaseLost = "A lease ID was specified, but the lease for the blob has expired.",
+    LeaseLost = "A lease ID was specified, but the lease for the blob has expired."
+        | "A lease ID was specified, but the lease for the container has expired.",
     LeaseNotPresentWithBlobOperation = "There is currently no lease on the blob.",
     LeaseNotPresentWithContainerOperation = "There is currently no lease on the container.",
-    LeaseNotPresentWithLeaseOperation = "There is currently no lease on the blob/container.",
+    LeaseNotPresentWithLeaseOperation = "There is currently no lease on the blob."
+        | "There is currently no lease on the container.",
     MaxBlobSizeConditionNotMet = "The max blob size condition specified was not met.",
     Md5Mismatch = "The MD5 value specified in the request did not match with the MD5 value calculated by the server.",
     MediaTypeNotSupported = "None of the provided media types are supported",

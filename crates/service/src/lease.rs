@@ -39,13 +39,9 @@ pub(crate) enum Leased {
 impl Leased {
     /// A refusal in the words for what is leased.
     pub fn refusal(self, code: ErrorCode) -> ServiceError {
-        let (either, text) = ("blob/container", code.message());
         match self {
-            Self::Blob => ServiceError::with_message(code, text.replace(either, "blob")),
-            Self::Container => {
-                let text = text.replace(either, "container").replace("the blob", "the container");
-                ServiceError::with_message(code, text)
-            }
+            Self::Blob => ServiceError::new(code),
+            Self::Container => ServiceError::with_message(code, code.message_of_container()),
         }
     }
 }
@@ -237,6 +233,10 @@ fn end(lease: Option<&Lease>, period: Option<u8>, now: DateTime) -> Result<(Leas
     Ok((Lease { phase: Phase::Broken(until), ..*lease }, seconds_left))
 }
 
+fn later(now: DateTime, seconds: u8) -> DateTime {
+    now.plus_seconds(u64::from(seconds)).unwrap_or(DateTime::MAX)
+}
+
 #[cfg(test)]
 impl Lease {
     /// A lease that is held and one that was broken, for fixtures of what has one.
@@ -245,10 +245,6 @@ impl Lease {
         let (broken, _) = end(Some(&infinite), Some(20), now).unwrap();
         [Self::held(LeaseId(Guid([0xA; 16])), LeaseDuration::Seconds(15), now), broken]
     }
-}
-
-fn later(now: DateTime, seconds: u8) -> DateTime {
-    now.plus_seconds(u64::from(seconds)).unwrap_or(DateTime::MAX)
 }
 
 #[cfg(test)]
@@ -378,6 +374,37 @@ mod tests {
         let infinite = Some(Lease::held(A, LeaseDuration::Infinite, now()));
         assert_eq!([Some(60), Some(5), None].map(|period| left(infinite, period)), [60, 5, 0]);
         assert_eq!(left(in_state("expired"), Some(60)), 0);
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_leased() {
+        let check = |code: ErrorCode, blob: &str, container: &str| {
+            assert_eq!(Leased::Blob.refusal(code).message, blob);
+            assert_eq!(Leased::Container.refusal(code).message, container);
+        };
+        check(
+            ErrorCode::LeaseIdMismatchWithLeaseOperation,
+            "The lease ID specified did not match the lease ID for the blob.",
+            "The lease ID specified did not match the lease ID for the container.",
+        );
+        check(
+            ErrorCode::LeaseIdMissing,
+            "There is currently a lease on the blob and no lease ID was specified in the request.",
+            "There is currently a lease on the container and no lease ID was specified in the request.",
+        );
+        check(
+            ErrorCode::LeaseLost,
+            "A lease ID was specified, but the lease for the blob has expired.",
+            "A lease ID was specified, but the lease for the container has expired.",
+        );
+        check(
+            ErrorCode::LeaseNotPresentWithLeaseOperation,
+            "There is currently no lease on the blob.",
+            "There is currently no lease on the container.",
+        );
+        for code in [ErrorCode::LeaseAlreadyPresent, ErrorCode::LeaseIsBrokenAndCannotBeRenewed] {
+            check(code, code.message(), code.message());
+        }
     }
 
     #[test]
