@@ -18,7 +18,7 @@ use tavola_model::{
 use super::Blobs;
 use super::block_list::resolve;
 use super::change::{BlobLocation, record_in};
-use super::conditions::{Unmet, check_write};
+use super::conditions::{Unmet, check_read, check_write};
 use super::pieces::{Data, Piece, encode_pieces};
 use super::put::{ATTEMPTS_MAX, Basis, Overwrites, Replacement, settle};
 use super::receive::Unnamed;
@@ -215,11 +215,11 @@ impl Blobs {
         get: GetBlockList,
     ) -> Result<BlockList, Failure> {
         let location = self.location(account, &get.target.path).await?;
-        let state = match self.read_state(&location, &get.target, &get.conditions).await {
-            Ok(record) => Some(record),
-            Err(Failure::Refused(error)) if error.code == ErrorCode::BlobNotFound => None,
-            Err(error) => return Err(error),
-        };
+        // A blob that has only uncommitted blocks is none yet.
+        let state = self.find_state(&location, &get.target).await?;
+        if let Some(record) = &state {
+            check_read(&get.conditions, record, self.clock.now())?;
+        }
         must_be_block(state.as_ref())?;
         let (staged, stage) = match get.target.moment {
             tavola_model::BlobMoment::Current => self.staged(&location).await?,

@@ -29,14 +29,23 @@ pub(crate) struct FoundRow {
 impl Blobs {
     /// Where a blob is, or would be. Its container must exist.
     pub async fn location(&self, account: &AccountName, blob: &BlobPath) -> Result<BlobLocation, Failure> {
-        let container =
-            self.catalog.find_existing(account, ResourceKind::Container, blob.container.as_str()).await?;
-        Ok(BlobLocation {
+        let found = self.find_location(account, blob).await?;
+        found.ok_or_else(|| ResourceKind::Container.not_found().into())
+    }
+
+    /// The same; `None` if there is no such container.
+    pub async fn find_location(
+        &self,
+        account: &AccountName,
+        blob: &BlobPath,
+    ) -> Result<Option<BlobLocation>, Failure> {
+        let found = self.catalog.find(account, ResourceKind::Container, blob.container.as_str()).await?;
+        Ok(found.map(|container| BlobLocation {
             account: account.clone(),
             path: blob.clone(),
             space: container.space,
             partition: partition(&blob.name),
-        })
+        }))
     }
 
     /// The record of a blob, if there is one.
@@ -47,31 +56,38 @@ impl Blobs {
 
     /// The state of a blob that a request means. Snapshots and versions have no lease.
     pub async fn state(&self, location: &BlobLocation, target: &BlobTarget) -> Result<Record, Failure> {
-        let not_found = || Failure::from(ErrorCode::BlobNotFound);
+        self.find_state(location, target).await?.ok_or_else(|| ErrorCode::BlobNotFound.into())
+    }
+
+    /// The same; `None` if there is no such state.
+    pub async fn find_state(
+        &self,
+        location: &BlobLocation,
+        target: &BlobTarget,
+    ) -> Result<Option<Record>, Failure> {
         let (time, role) = match target.moment {
-            BlobMoment::Current => return self.record(location).await?.ok_or_else(not_found),
+            BlobMoment::Current => return self.record(location).await,
             BlobMoment::Snapshot(time) => (time, Role::Snapshot),
             BlobMoment::Version(time) => {
                 if let Some(record) = self.record(location).await?
                     && record.version == Some(time)
                 {
-                    return Ok(record);
+                    return Ok(Some(record));
                 }
                 (time, Role::Version)
             }
         };
         let row = self.engine.get(location.space, &location.partition, &earlier_row(time)).await?;
-        let row = row.ok_or_else(not_found)?;
+        let Some(row) = row else { return Ok(None) };
         let earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(location.space))?;
         match earlier.deleted {
-            _ if earlier.role != role => return Err(not_found()),
-            None => {}
+            _ if earlier.role != role => Ok(None),
+            None => Ok(Some(earlier.record)),
             Some(deleted) if role == Role::Version && deleted.until > self.clock.now() => {
-                return Err(ServiceError::deleted_version().into());
+                Err(ServiceError::deleted_version().into())
             }
-            Some(_) => return Err(not_found()),
+            Some(_) => Ok(None),
         }
-        Ok(earlier.record)
     }
 
     /// Changes rows of a blob as `decide` says, all together.

@@ -215,8 +215,11 @@ impl Blobs {
         account: &AccountName,
         copy: &CopyBlob,
     ) -> Result<(BlobLocation, Record), Failure> {
-        let found = self.find_source(&copy.source).await;
-        let (location, record) = if copy.is_sync { found.map_err(as_copied_url)? } else { found? };
+        let found = self.find_source(&copy.source).await?;
+        let (location, record) = found.map_err(|missing| match copy.is_sync {
+            true => missing.of_copied_url(),
+            false => missing.of_copy(),
+        })?;
         check_source(&copy.source_conditions, &record).map_err(|unmet| match copy.is_sync {
             true => unmet.of_copied_url(),
             false => ErrorCode::SourceConditionNotMet,
@@ -237,7 +240,8 @@ impl Blobs {
         from: &FromUrl,
         owner: &BlobLocation,
     ) -> Result<(Unnamed, Sums, Record), Failure> {
-        let (location, record) = self.find_source(&from.source).await.map_err(as_copied_url)?;
+        let found = self.find_source(&from.source).await?;
+        let (location, record) = found.map_err(MissingSource::of_copied_url)?;
         check_source(&from.conditions, &record).map_err(Unmet::of_copied_url)?;
         if record.is_archived(self.clock.now()) {
             return Err(ErrorCode::BlobArchived.into());
@@ -254,13 +258,18 @@ impl Blobs {
         Ok((unnamed, sums, record))
     }
 
-    async fn find_source(&self, source: &CopySource) -> Result<(BlobLocation, Record), Failure> {
+    async fn find_source(
+        &self,
+        source: &CopySource,
+    ) -> Result<Result<(BlobLocation, Record), MissingSource>, Failure> {
         let Some((account, target)) = &source.target else {
             return Err(ErrorCode::CannotVerifyCopySource.into());
         };
-        let location = self.location(account, &target.path).await?;
-        let record = self.state(&location, target).await?;
-        Ok((location, record))
+        let Some(location) = self.find_location(account, &target.path).await? else {
+            return Ok(Err(MissingSource::Container));
+        };
+        let record = self.find_state(&location, target).await?;
+        Ok(record.map(|record| (location, record)).ok_or(MissingSource::Blob))
     }
 
     /// Keeps bytes of a blob once more, for another one.
@@ -357,19 +366,28 @@ impl Blobs {
     }
 }
 
-/// A source that is not there, as a copy says it that reads it as if by a request of its own.
-fn as_copied_url(failure: Failure) -> Failure {
-    match failure {
-        Failure::Refused(error) => {
-            let text = match error.code {
-                ErrorCode::ContainerNotFound | ErrorCode::BlobNotFound => {
-                    "The specified resource does not exist."
-                }
-                _ => return Failure::Refused(error),
-            };
-            Failure::Refused(ServiceError::with_message(ErrorCode::CannotVerifyCopySource, text))
+/// What is not there of the source of a copy.
+#[derive(Clone, Copy, Debug)]
+enum MissingSource {
+    Container,
+    Blob,
+}
+
+impl MissingSource {
+    /// The answer to Copy Blob.
+    fn of_copy(self) -> ServiceError {
+        match self {
+            Self::Container => ErrorCode::ContainerNotFound.into(),
+            Self::Blob => ErrorCode::BlobNotFound.into(),
         }
-        other => other,
+    }
+
+    /// The answer to a copy that reads its source within the request, as if by a request of its own.
+    fn of_copied_url(self) -> ServiceError {
+        ServiceError::with_message(
+            ErrorCode::CannotVerifyCopySource,
+            "The specified resource does not exist.",
+        )
     }
 }
 

@@ -107,15 +107,11 @@ impl Blobs {
             return Err(ErrorCode::PreviousSnapshotCannotBeNewer.into());
         }
         let previous = BlobTarget { path: target.path.clone(), moment: since };
-        let record = match self.state(location, &previous).await {
-            Err(Failure::Refused(error)) if error.code == ErrorCode::BlobNotFound => {
-                return Err(ErrorCode::PreviousSnapshotNotFound.into());
+        match self.find_state(location, &previous).await?.map(|record| record.body) {
+            Some(Body::Pages { generations, .. }) => Ok(generations),
+            Some(Body::Data(_) | Body::Pieces { .. }) | None => {
+                Err(ErrorCode::PreviousSnapshotNotFound.into())
             }
-            found => found?,
-        };
-        match record.body {
-            Body::Pages { generations, .. } => Ok(generations),
-            Body::Data(_) | Body::Pieces { .. } => Err(ErrorCode::PreviousSnapshotNotFound.into()),
         }
     }
 }
