@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tavola_auth::KeyLimit;
+use tavola_engine::ByteSource;
 use tavola_model::{
     AccountCommand, AccountName, AccountOutcome, Command, ErrorCode, Outcome, ServiceStats, StorageService,
 };
@@ -10,7 +11,24 @@ use tavola_model::{
 use crate::catalog::to_its_end;
 use crate::cors;
 use crate::failure::Failure;
-use crate::service::{AnswerBudget, Executed, Sent, Service};
+use crate::service::{AnswerBudget, Executed, Service};
+
+/// What comes with a command.
+pub(crate) struct Sent<'a> {
+    /// The bytes that its client sends.
+    pub upload: Option<&'a mut dyn ByteSource>,
+    /// Whether it may replace what is there.
+    pub overwrites: Overwrites,
+    /// Memory for a page.
+    pub room: Option<Arc<dyn AnswerBudget>>,
+}
+
+/// Whether a blob that is there may be replaced: some tokens are for new ones only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overwrites {
+    Allowed,
+    Refused,
+}
 
 impl Service {
     pub(crate) async fn execute_command(

@@ -10,9 +10,9 @@ use tavola_model::{
     ServiceError, ServiceProperties, SignedIdentifier, StorageService, TableName,
 };
 
-pub(crate) use crate::blob::Sent;
-use crate::blob::{Blobs, Overwrites, RunningCopies, ScrubPace, ScrubReport};
+use crate::blob::{Blobs, RunningCopies, ScrubPace, ScrubReport};
 use crate::catalog::{Catalog, ReclaimTime, ResourceKind};
+use crate::execute::{Overwrites, Sent};
 use crate::long_reads::LongReads;
 use crate::properties::PropertiesStore;
 use crate::queue::{InspectedMessage, Queues};

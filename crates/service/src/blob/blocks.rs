@@ -20,7 +20,7 @@ use super::block_list::resolve;
 use super::change::{BlobLocation, record_in};
 use super::conditions::{Unmet, check_read, check_write};
 use super::pieces::{Data, Piece, encode_pieces};
-use super::put::{ATTEMPTS_MAX, Basis, Overwrites, Replacement, settle};
+use super::put::{ATTEMPTS_MAX, Basis, Replacement, settle};
 use super::receive::Unnamed;
 use super::record::{Body, Record};
 use super::rows::{
@@ -29,6 +29,7 @@ use super::rows::{
 };
 use super::sums::Sums;
 use crate::catalog::to_its_end;
+use crate::execute::Overwrites;
 use crate::failure::Failure;
 
 /// Pieces in one row.

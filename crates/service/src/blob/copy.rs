@@ -21,10 +21,11 @@ use super::conditions::{Unmet, check_source};
 use super::get::resolve_range;
 use super::pending::PendingCopy;
 use super::pieces::{Data, Piece};
-use super::put::{Overwrites, Replacement};
+use super::put::Replacement;
 use super::receive::Unnamed;
 use super::record::{Body, Record, StoredTier};
 use super::sums::Sums;
+use crate::execute::Overwrites;
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
 

@@ -2,27 +2,15 @@
 
 use std::sync::Arc;
 
-use tavola_engine::ByteSource;
 use tavola_model::{AccountName, BlobCommand, BlobOutcome, ErrorCode};
 
 use super::Blobs;
 use super::get::Content;
-use super::put::Overwrites;
+use crate::execute::Sent;
 use crate::failure::Failure;
-use crate::service::AnswerBudget;
 
 /// What a command gave: the outcome, and the bytes that come with it.
 type Done = (BlobOutcome, Option<Content>);
-
-/// What comes with a command.
-pub(crate) struct Sent<'a> {
-    /// The bytes that its client sends.
-    pub upload: Option<&'a mut dyn ByteSource>,
-    /// Whether it may replace a blob that is there.
-    pub overwrites: Overwrites,
-    /// Memory for a page.
-    pub room: Option<Arc<dyn AnswerBudget>>,
-}
 
 impl Blobs {
     /// Does what a command says. What is sent to its client comes beside the outcome.

@@ -42,10 +42,8 @@ use tavola_model::{Clock, RandomSource};
 use crate::catalog::Catalog;
 use crate::properties::PropertiesStore;
 
-pub(crate) use execute::Sent;
 pub use named::BlobContents;
 pub(crate) use pending::RunningCopies;
-pub(crate) use put::Overwrites;
 pub use scrubber::{ScrubPace, ScrubReport};
 
 /// The containers and blobs of all accounts.

@@ -18,6 +18,7 @@ use super::record::{Body, Record, StoredTier};
 use super::rows::{RECORD_ROW, STAGE_ROW, earlier_row};
 use super::sums::md5_mismatch;
 use crate::catalog::to_its_end;
+use crate::execute::Overwrites;
 use crate::failure::Failure;
 use crate::lease::Lease;
 
@@ -35,13 +36,6 @@ pub(crate) struct Replacement {
     /// How a condition that is not met is answered.
     pub answer: fn(Unmet) -> ErrorCode,
     pub overwrites: Overwrites,
-}
-
-/// Whether a blob that is there may be replaced: some tokens are for new ones only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overwrites {
-    Allowed,
-    Refused,
 }
 
 /// What a replacement has done.
