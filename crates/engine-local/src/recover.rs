@@ -20,7 +20,7 @@ use crate::metrics::Counters;
 use crate::settings::{DATA_TREES, LocalSettings, OPEN_FILES_MAX};
 use crate::snapshot::Snapshots;
 use crate::store::Store;
-use crate::tree::{Shared, StoreTree, TreeKind};
+use crate::tree::{StoreTree, TreeFiles, TreeKind};
 
 /// Sequence numbers begin above zero, which is the age of a tree as it is opened.
 const FIRST_SEQUENCE: u64 = 1;
@@ -86,7 +86,7 @@ pub(crate) fn open_trees(
     counter: &SequenceNumberCounter,
     settings: &LocalSettings,
 ) -> lsm_tree::Result<Vec<StoreTree>> {
-    let shared = Shared {
+    let shared = TreeFiles {
         cache: Arc::new(Cache::with_capacity_bytes(settings.cache_bytes())),
         open_files: Arc::new(DescriptorTable::new(open_files_max())),
         counter: counter.clone(),

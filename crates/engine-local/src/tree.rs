@@ -25,7 +25,7 @@ use crate::settings::{BLOCK_BYTES, BLOCK_RESTART_ROWS, COMPACTED_RUNS, FLUSHED_T
 use crate::snapshot::Snapshots;
 
 /// What all trees of a store share.
-pub(crate) struct Shared {
+pub(crate) struct TreeFiles {
     pub(crate) cache: Arc<Cache>,
     pub(crate) open_files: Arc<DescriptorTable>,
     pub(crate) counter: SequenceNumberCounter,
@@ -68,7 +68,7 @@ pub(crate) struct Putter<'a> {
 
 impl StoreTree {
     /// Opens a tree, or makes it.
-    pub(crate) fn open(path: &Path, kind: TreeKind, shared: &Shared) -> lsm_tree::Result<Self> {
+    pub(crate) fn open(path: &Path, kind: TreeKind, shared: &TreeFiles) -> lsm_tree::Result<Self> {
         // The second counter is the tree's own idea of what is visible, which knows nothing of commits under way.
         let config = lsm_tree::Config::new(path, shared.counter.clone(), SequenceNumberCounter::default())
             .use_cache(shared.cache.clone())

@@ -23,7 +23,7 @@ const ENTITIES_MAX: u64 = 20_000;
 
 /// What the command asks of whoever answers.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Question {
+pub struct AdviseQuestion {
     table: Option<String>,
     account: Option<String>,
     prices: PriceTable,
@@ -112,7 +112,7 @@ pub fn run(data_dir: &Path, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         .map(|word| Gate::parse(word))
         .collect::<anyhow::Result<_>>()?;
     let (has_color, width) = terminal();
-    let question = Question {
+    let question = AdviseQuestion {
         table: matches.get_one::<String>("table").cloned(),
         account: matches.get_one::<String>("account").cloned(),
         prices: prices(matches.get_one::<PathBuf>("prices"))?,
@@ -133,7 +133,7 @@ pub(super) async fn answer(
     advising: &Advising,
     service: &Service,
     accounts: &[Account],
-    question: Question,
+    question: AdviseQuestion,
 ) -> anyhow::Result<Value> {
     let facts = gather(service, accounts, ENTITIES_MAX).await?;
     let is_meant = |account: &str, table: &str| {

@@ -15,7 +15,7 @@ use super::{Advising, ask, printed, sources, terminal};
 
 /// What the command asks of whoever answers.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Question {
+pub struct WhatIfQuestion {
     asked: WhatIf,
     account: Option<String>,
     is_json: bool,
@@ -57,7 +57,7 @@ pub fn whatif_command() -> Command {
 pub fn run(data_dir: &Path, matches: &ArgMatches) -> anyhow::Result<()> {
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let (has_color, width) = terminal();
-    let question = Question {
+    let question = WhatIfQuestion {
         asked: WhatIf {
             table: text("table"),
             partition: text("partition"),
@@ -80,7 +80,7 @@ pub(super) async fn answer(
     advising: &Advising,
     service: &Service,
     accounts: &[Account],
-    question: Question,
+    question: WhatIfQuestion,
 ) -> anyhow::Result<Value> {
     let asked = &question.asked;
     let names = advising.traffic.accounts_with(&asked.table);

@@ -18,18 +18,18 @@ use quick_cache::sync::Cache as Evicting;
 pub(crate) struct Cache<K, V> {
     enabled: bool,
     lease: Option<Duration>,
-    entries: Evicting<K, Leased<V>>,
+    entries: Evicting<K, CachedEntry<V>>,
     /// Counts what was forgotten. Held while an entry is added or removed; readers do without.
     generation: Mutex<u64>,
 }
 
 /// What was read, and until when it may be relied on; `None` for as long as nobody forgets it.
-struct Leased<V> {
+struct CachedEntry<V> {
     value: Arc<V>,
     until: Option<Instant>,
 }
 
-impl<V> Clone for Leased<V> {
+impl<V> Clone for CachedEntry<V> {
     fn clone(&self) -> Self {
         Self { value: self.value.clone(), until: self.until }
     }
@@ -56,15 +56,15 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
 
     /// What is remembered.
     pub fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<Arc<V>> {
-        let leased = self.entries.get(key)?;
-        leased.until.is_none_or(|until| Instant::now() < until).then_some(leased.value)
+        let entry = self.entries.get(key)?;
+        entry.until.is_none_or(|until| Instant::now() < until).then_some(entry.value)
     }
 
     /// Remembers what was read, unless something was forgotten since.
     pub fn remember(&self, ticket: ReadTicket, key: K, value: &Arc<V>) {
         let generation = self.lock();
         if self.enabled && *generation == ticket.generation {
-            self.entries.insert(key, Leased { value: value.clone(), until: ticket.until });
+            self.entries.insert(key, CachedEntry { value: value.clone(), until: ticket.until });
         }
     }
 
