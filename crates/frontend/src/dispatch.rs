@@ -12,8 +12,6 @@ use tavola_protocol::{Form, Reply};
 
 use crate::body::BodyRule;
 use crate::pipeline::Head;
-#[cfg(test)]
-use crate::stream_test::StreamRoute;
 use crate::{blob, queue, table};
 
 /// What a request addresses, in the words of its service.
@@ -21,9 +19,6 @@ pub(crate) enum Routed {
     Table(TableRoute),
     Queue(QueueRoute),
     Blob(BlobRoute),
-    /// A service that only streams.
-    #[cfg(test)]
-    Stream(StreamRoute),
 }
 
 impl Routed {
@@ -32,10 +27,6 @@ impl Routed {
         match head.received.origin.service {
             StorageService::Table => table::route(head, form).map(Self::Table),
             StorageService::Queue => queue::route(head).map(Self::Queue),
-            #[cfg(test)]
-            StorageService::Blob if StreamRoute::is_meant(head.received) => {
-                StreamRoute::find(head.received).map(Self::Stream)
-            }
             StorageService::Blob => blob::route(head).map(Self::Blob),
         }
     }
@@ -46,8 +37,6 @@ impl Routed {
             Self::Table(route) => table::body_rule(route),
             Self::Queue(route) => queue::body_rule(route),
             Self::Blob(route) => blob::body_rule(route),
-            #[cfg(test)]
-            Self::Stream(route) => route.body_rule(),
         }
     }
 
@@ -57,8 +46,6 @@ impl Routed {
             Self::Table(route) => table::head_need(route),
             Self::Queue(route) => queue::head_need(route),
             Self::Blob(route) => blob::head_need(route),
-            #[cfg(test)]
-            Self::Stream(_) => None,
         }
     }
 
@@ -75,8 +62,6 @@ impl Routed {
             Self::Table(_) => table::refuse_body(code, form),
             Self::Queue(_) => queue::refuse_body(code),
             Self::Blob(_) => blob::refuse_body(code),
-            #[cfg(test)]
-            Self::Stream(_) => code.into(),
         }
     }
 
@@ -92,8 +77,6 @@ impl Routed {
             Self::Table(route) => table::decode(route, head, body, form),
             Self::Queue(route) => queue::decode(route, head, body, reply),
             Self::Blob(route) => blob::decode(route, head, body, reply),
-            #[cfg(test)]
-            Self::Stream(_) => Err(ErrorCode::NotImplemented.into()),
         }
     }
 }

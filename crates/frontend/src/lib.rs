@@ -24,8 +24,6 @@ mod queue;
 mod receive;
 mod response_case;
 mod settings;
-#[cfg(test)]
-mod stream_test;
 mod table;
 mod tls;
 

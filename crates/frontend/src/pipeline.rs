@@ -61,8 +61,6 @@ pub(crate) enum Answer {
 enum Done {
     Here(Executed),
     Elsewhere(Forwarded),
-    #[cfg(test)]
-    Streamed(Response, AnswerBody),
 }
 
 /// The head of a request, with what is read from it once for all steps.
@@ -189,14 +187,6 @@ impl Pipeline {
                 exchange.observation.note_forwarded(&reply, &response);
                 return Answer::Theirs(response);
             }
-            #[cfg(test)]
-            Ok(Done::Streamed(response, body)) => {
-                exchange.observation.note_status(response.status);
-                return Answer::Ours(
-                    response,
-                    body.observed(exchange.observation.into_stream(&self.recorder)),
-                );
-            }
             Ok(Done::Here(executed)) => {
                 if let (Some(limits), Some(address)) = (&self.limits, &address) {
                     limits.settle(&address.account, exchange.observation.resource(), &executed.outcome);
@@ -253,16 +243,6 @@ impl Pipeline {
                 .inspect_err(|_| route.note_refusal(form))?;
         }
         let rule = route.body_rule();
-        #[cfg(test)]
-        if let Routed::Stream(_) = route {
-            let Some(body) = body.take() else { return Err(ErrorCode::InvalidInput.into()) };
-            let caller = caller_id(received, address);
-            let Ok(TakenBody::Stream(upload)) = body.take(rule, transfers, || caller).await else {
-                return Err(ErrorCode::InvalidInput.into());
-            };
-            let (response, body) = route.execute_stream(upload, &transfers.answers, caller).await?;
-            return Ok(Done::Streamed(response, body));
-        }
         let stream = body.take_if(|_| matches!(rule, BodyRule::Stream { .. }));
         let taken = match body.take() {
             Some(body) if !body.is_empty() => {

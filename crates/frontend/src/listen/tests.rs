@@ -1,6 +1,7 @@
 //! The front end over real connections: bodies and answers, whole and as streams, and what is refused.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 use tavola_auth::{Account, AccountSas, Accounts, ServiceSas, sign_account_sas, sign_service_sas};
 use tavola_engine::MemoryEngine;
@@ -16,19 +17,23 @@ use crate::accounts::LiveAccounts;
 use crate::azure_limits::AzureLimits;
 use crate::pipeline::PipelineSettings;
 
+mod contents;
 mod limits;
 mod logs;
 mod records;
+
+use contents::CutContents;
 
 /// A hang guard; nothing here takes long.
 const PATIENCE: Duration = Duration::from_secs(120);
 const MIB: usize = 1024 * 1024;
 
-/// A front end that serves tables, and streams in the place of blobs.
+/// A front end that serves tables and blobs.
 struct Served {
     frontend: Arc<Frontend>,
     tables: SocketAddr,
-    streams: SocketAddr,
+    blobs: SocketAddr,
+    contents: Arc<CutContents>,
     _stop: watch::Sender<bool>,
 }
 
@@ -48,7 +53,9 @@ async fn serve_limited(
 ) -> Served {
     let clock = Arc::new(SystemClock);
     let engine = Arc::new(MemoryEngine::new(clock.clone()));
-    let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
+    let contents = Arc::new(CutContents::new(clock.clone()));
+    let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default())
+        .with_contents(contents.clone());
     service.start().await.unwrap();
     let accounts = LiveAccounts::new(Accounts::new(vec![Account::development()]).unwrap());
     let pipeline = Pipeline::new(accounts, service, clock, &SystemRandom, PipelineSettings::default());
@@ -61,7 +68,7 @@ async fn serve_limited(
         let listener = Listener { socket, service, tls: None };
         tokio::spawn(frontend.clone().serve(listener, stopped.clone()));
     }
-    Served { frontend, tables: addresses[0], streams: addresses[1], _stop: stop }
+    Served { frontend, tables: addresses[0], blobs: addresses[1], contents, _stop: stop }
 }
 
 /// A token for everything.
@@ -91,6 +98,39 @@ fn head(method: &str, target: &str, headers: &str) -> String {
     format!(
         "{method} /devstoreaccount1{target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n{headers}\r\n"
     )
+}
+
+/// The same for blobs, which need a version.
+fn blob_head(method: &str, target: &str, headers: &str) -> String {
+    head(method, target, &format!("x-ms-version: 2021-12-02\r\n{headers}"))
+}
+
+/// Bytes that differ from place to place.
+fn bytes_of(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251).to_le_bytes()[0]).collect()
+}
+
+/// The target of a blob in the container `box`.
+fn blob_target(name: &str) -> String {
+    format!("/box/{name}?{}", token())
+}
+
+/// Makes the container `box`.
+async fn make_container(served: &Served) {
+    let mut stream = connect(served.blobs).await;
+    let target = format!("/box?restype=container&{}", token());
+    let (answer, _) =
+        exchange(&mut stream, blob_head("PUT", &target, "Content-Length: 0\r\n").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+}
+
+/// Puts a blob in the container `box`.
+async fn put_blob(served: &Served, name: &str, body: &[u8]) {
+    let mut stream = connect(served.blobs).await;
+    let headers = format!("x-ms-blob-type: BlockBlob\r\nContent-Length: {}\r\n", body.len());
+    let request = blob_head("PUT", &blob_target(name), &headers);
+    let (answer, _) = exchange(&mut stream, &[request.as_bytes(), body].concat()).await;
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
 }
 
 /// Sends bytes and reads the answer to its end.
@@ -247,8 +287,9 @@ async fn idle_connections_do_not_shut_others_out() {
         }
         idle.push(stream);
     }
-    let mut newcomer = connect(served.streams).await;
-    let (answer, _) = exchange(&mut newcomer, head("GET", "/s?bytes=1", "").as_bytes()).await;
+    let mut newcomer = connect(served.blobs).await;
+    let target = format!("/?comp=list&{}", token());
+    let (answer, _) = exchange(&mut newcomer, blob_head("GET", &target, "").as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
@@ -256,28 +297,35 @@ async fn idle_connections_do_not_shut_others_out() {
 async fn an_upload_larger_than_the_budget_streams_through_it() {
     let settings = FrontendSettings { inflight_bytes_max: MIB, ..FrontendSettings::default() };
     let served = serve(settings).await;
-    let body: Vec<u8> = (0..10 * MIB + 7).map(|n| n.to_le_bytes()[0]).collect();
-    let sum = body.iter().fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(*byte));
-    let expected = format!("{} bytes, sum {sum}", body.len());
-    let target = format!("/s?{}", token());
-    let mut stream = connect(served.streams).await;
-    let request = head("PUT", &target, &format!("Content-Length: {}\r\n", body.len()));
-    let (answer, text) = exchange(&mut stream, &[request.as_bytes(), &body].concat()).await;
-    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    assert_eq!(String::from_utf8(text).unwrap(), expected);
-    let request = head("PUT", &target, "Transfer-Encoding: chunked\r\n");
+    make_container(&served).await;
+    let body = bytes_of(10 * MIB + 7);
+    put_blob(&served, "announced", &body).await;
+    let mut stream = connect(served.blobs).await;
+    let headers = "x-ms-blob-type: BlockBlob\r\nTransfer-Encoding: chunked\r\n";
+    let request = blob_head("PUT", &blob_target("chunked"), headers);
     let chunk = format!("{:x}\r\n", body.len());
     let bytes = [request.as_bytes(), chunk.as_bytes(), &body, b"\r\n0\r\n\r\n"].concat();
-    let (_, text) = exchange(&mut stream, &bytes).await;
-    assert_eq!(String::from_utf8(text).unwrap(), expected);
+    let (answer, _) = exchange(&mut stream, &bytes).await;
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    for name in ["announced", "chunked"] {
+        let request = blob_head("GET", &blob_target(name), "");
+        let (_, stored) = exchange(&mut stream, request.as_bytes()).await;
+        assert!(stored == body, "{name}: {} bytes", stored.len());
+    }
     until(|| served.frontend.transfers.bodies.held() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_beyond_its_maximum_is_refused() {
     let served = serve(FrontendSettings::default()).await;
-    let mut stream = connect(served.streams).await;
-    let request = head("PUT", &format!("/s?{}", token()), "Transfer-Encoding: chunked\r\n");
+    make_container(&served).await;
+    let mut stream = connect(served.blobs).await;
+    let headers = "x-ms-blob-type: AppendBlob\r\nContent-Length: 0\r\n";
+    let request = blob_head("PUT", &blob_target("log"), headers);
+    let (answer, _) = exchange(&mut stream, request.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let target = format!("{}&comp=appendblock", blob_target("log"));
+    let request = blob_head("PUT", &target, "Transfer-Encoding: chunked\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
     let piece = vec![b'x'; MIB];
@@ -303,26 +351,30 @@ async fn a_stream_beyond_its_maximum_is_refused() {
 async fn a_download_is_made_as_it_is_taken_and_head_tells_its_length() {
     let settings = FrontendSettings { inflight_bytes_max: MIB, ..FrontendSettings::default() };
     let served = serve(settings).await;
-    let bytes = 30 * MIB;
-    let target = format!("/s?bytes={bytes}&{}", token());
-    let mut stream = connect(served.streams).await;
-    let (answer, _) = exchange(&mut stream, head("HEAD", &target, "").as_bytes()).await;
-    assert!(answer.starts_with("HTTP/1.1 200") && length(&answer) == bytes, "{answer}");
-    stream.write_all(head("GET", &target, "").as_bytes()).await.unwrap();
+    make_container(&served).await;
+    let expected = bytes_of(30 * MIB);
+    put_blob(&served, "large", &expected).await;
+    let target = blob_target("large");
+    let mut stream = connect(served.blobs).await;
+    let (answer, _) = exchange(&mut stream, blob_head("HEAD", &target, "").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && length(&answer) == expected.len(), "{answer}");
+    stream.write_all(blob_head("GET", &target, "").as_bytes()).await.unwrap();
     until(|| served.frontend.transfers.answers.held() > 0).await;
     assert!(served.frontend.transfers.answers.held() <= MIB, "only what is on its way is held");
     let (answer, body) = read_answer(&mut stream, false).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(body.len() == bytes && body.iter().all(|byte| *byte == b'x'));
+    assert!(body == expected, "{} bytes", body.len());
     until(|| served.frontend.transfers.answers.held() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_download_that_fails_midway_ends_the_connection() {
     let served = serve(FrontendSettings::default()).await;
-    let mut stream = connect(served.streams).await;
-    let request = head("GET", &format!("/s?bytes={MIB}&fail=1&{}", token()), "");
-    stream.write_all(request.as_bytes()).await.unwrap();
+    make_container(&served).await;
+    put_blob(&served, "cut", &bytes_of(MIB)).await;
+    served.contents.is_cut.store(true, Ordering::SeqCst);
+    let mut stream = connect(served.blobs).await;
+    stream.write_all(blob_head("GET", &blob_target("cut"), "").as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
     let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.unwrap();
     assert!(ended.is_err() || bytes.len() < MIB, "{} bytes", bytes.len());

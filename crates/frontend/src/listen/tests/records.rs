@@ -7,6 +7,9 @@ use tavola_telemetry::{AccessKind, AccessRecord, Authentication, DetailOf, Recor
 
 use super::*;
 
+/// Bytes of a blob that no connection can hold in its buffers.
+const LARGE: usize = 64 * MIB;
+
 #[derive(Default)]
 struct Kept(Mutex<Vec<AccessRecord>>);
 
@@ -134,18 +137,23 @@ async fn what_is_refused_is_recorded_too() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_record_of_a_stream_counts_what_was_sent() {
     let recorded = Recorded::start().await;
-    let target = format!("/s?bytes={}&{}", 3 * MIB, token());
-    let mut stream = connect(recorded.served.streams).await;
-    let (record, body) = recorded.ask(&mut stream, &head("GET", &target, "")).await;
+    make_container(&recorded.served).await;
+    put_blob(&recorded.served, "small", &bytes_of(3 * MIB)).await;
+    put_blob(&recorded.served, "large", &bytes_of(LARGE)).await;
+    for _ in 0..3 {
+        recorded.next().await;
+    }
+    let mut stream = connect(recorded.served.blobs).await;
+    let request = blob_head("GET", &blob_target("small"), "");
+    let (record, body) = recorded.ask(&mut stream, &request).await;
     assert_eq!((record.status, record.bytes_out, body.len()), (200, 3 * MIB as u64, 3 * MIB));
 
-    let target = format!("/s?bytes={}&{}", 300 * MIB, token());
-    stream.write_all(head("GET", &target, "").as_bytes()).await.unwrap();
+    stream.write_all(blob_head("GET", &blob_target("large"), "").as_bytes()).await.unwrap();
     stream.read_u8().await.unwrap();
     drop(stream);
     let record = recorded.next().await;
     assert_eq!(record.status, 200, "the answer had begun when its client went away");
-    assert!(record.bytes_out > 0 && record.bytes_out < 300 * MIB as u64, "{}", record.bytes_out);
+    assert!(record.bytes_out > 0 && record.bytes_out < LARGE as u64, "{}", record.bytes_out);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,7 +193,8 @@ async fn where_a_log_is_kept_every_record_has_its_detail_and_never_a_signature()
     assert!(detail.request_head_bytes > 200 && detail.response_head_bytes > 100, "{detail:?}");
     assert_eq!(record.trace_parent.map(|parent| parent.span_id[7]), Some(0xb7));
 
-    let mut stream = connect(recorded.served.streams).await;
-    let (record, _) = recorded.ask(&mut stream, &head("GET", "/s?bytes=1", "")).await;
+    let mut stream = connect(recorded.served.blobs).await;
+    let target = format!("/?comp=list&{token}");
+    let (record, _) = recorded.ask(&mut stream, &blob_head("GET", &target, "")).await;
     assert!(record.detail.is_none(), "no log is kept of this service");
 }
