@@ -9,11 +9,12 @@ use tavola_model::{DateTime, EntityKey, ErrorCode, ServiceError, SignedIdentifie
 use crate::access::Access;
 use crate::authenticate::{AccountSasRights, Caller, Rights, ServiceSasRights, check_times};
 use crate::authorize::with_policy;
+use crate::needs::HeadOperation;
 use crate::sas::BlobScope;
 
 /// What a request with a body will need of a token, as far as its head tells.
 #[derive(Clone, Copy, Debug)]
-pub struct HeadNeed<'a> {
+pub(crate) struct HeadNeed<'a> {
     /// A letter of the resource types, and permissions; `None` if no token for the account is enough.
     pub account_sas: Option<(char, Permissions)>,
     /// What a token for one resource must have; `None` if none is enough.
@@ -22,7 +23,7 @@ pub struct HeadNeed<'a> {
 
 /// What a token for one table or queue must have.
 #[derive(Clone, Copy, Debug)]
-pub struct ResourceNeed<'a> {
+pub(crate) struct ResourceNeed<'a> {
     /// The table in lower case, the queue, or the container and the blob; `None` where only the body names it.
     pub resource: Option<&'a str>,
     /// Its permissions.
@@ -33,7 +34,7 @@ pub struct ResourceNeed<'a> {
 
 /// Permission letters.
 #[derive(Clone, Copy, Debug)]
-pub enum Permissions {
+pub(crate) enum Permissions {
     /// One of them is enough.
     Any(&'static str),
     /// Every one is needed.
@@ -55,9 +56,10 @@ impl Permissions {
 pub fn admit(
     caller: &Caller,
     policy: Option<&SignedIdentifier>,
-    need: &HeadNeed<'_>,
+    operation: HeadOperation<'_>,
     now: DateTime,
 ) -> Result<(), ServiceError> {
+    let need = &HeadNeed::of(operation);
     match &caller.rights {
         Rights::Owner | Rights::Anonymous | Rights::Public(_) => Ok(()),
         Rights::AccountSas(rights) => admit_account_sas(rights, need),

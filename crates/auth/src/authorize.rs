@@ -13,7 +13,7 @@ use crate::KeyLimit;
 use crate::authenticate::{
     AccountSasRights, Caller, Rights, ServiceSasRights, TokenLimits, check_times, failed,
 };
-use crate::needs::{Letters, Need, blob};
+use crate::needs::{Letters, Need, blob, change_letters};
 
 /// A command that may be executed for an account, on the keys inside the limit.
 #[derive(Clone, Debug)]
@@ -74,48 +74,40 @@ pub fn authorize(
     command: Command,
     now: DateTime,
 ) -> Result<Permitted, ServiceError> {
-    let mut command = command;
-    let (mut key_limit, mut permissions) = (None, None);
+    let need = Need::of(&command);
+    let (mut key_limit, mut permissions, mut key_issuer) = (None, None, None);
     match &caller.rights {
-        Rights::Owner | Rights::AccountSas(_) | Rights::ServiceSas(_) if is_delegation(&command) => {
+        Rights::Owner | Rights::AccountSas(_) | Rights::ServiceSas(_) if need.issues_key => {
             let detail = "Only authentication scheme Bearer is supported";
             return Err(failed().with_detail("AuthenticationErrorDetail", detail));
         }
         Rights::Owner => {}
-        Rights::Anonymous if Need::of(&command).is_free => {}
+        Rights::Anonymous if need.is_free => {}
         Rights::Anonymous => return Err(ErrorCode::AuthorizationFailure.into()),
         // Whether what is read is public is asked by `authorize_public`.
         Rights::Public(refusal) => return Err((*refusal).into()),
         Rights::AccountSas(rights) => {
-            check_account_sas(rights, &Need::of(&command))?;
+            check_account_sas(rights, &need)?;
             permissions = Some(rights.permissions.clone());
         }
         Rights::Bearer(access, issuer) => {
-            access.check(&Need::of(&command))?;
-            if let Command::Blob(command) = &mut command
-                && let BlobCommand::GetUserDelegationKey(asked) = command.as_mut()
-            {
-                let issuer = issuer.as_ref().ok_or(ErrorCode::AuthorizationFailure)?;
-                asked.key = Some(issuer.issue(asked, now)?);
+            access.check(&need)?;
+            if need.issues_key {
+                key_issuer = Some(issuer.as_ref().ok_or(ErrorCode::AuthorizationFailure)?);
             }
         }
         Rights::ServiceSas(rights) => {
-            permissions = check_service_sas(rights, policy, &Need::of(&command), now)?;
+            permissions = check_service_sas(rights, policy, &need, now)?;
             key_limit.clone_from(&rights.key_limit);
         }
     }
-    let may_overwrite = match &command {
-        Command::Blob(command) if blob::replaces(command) => {
-            permissions.is_none_or(|permissions| permissions.contains('w'))
-        }
-        _ => true,
-    };
+    let may_overwrite = !need.replaces || permissions.is_none_or(|permissions| permissions.contains('w'));
+    let mut command = command;
+    if let Some(issuer) = key_issuer {
+        issuer.issue_into(&mut command, now)?;
+    }
     let (account, service) = (caller.account.clone(), caller.service);
     Ok(Permitted { account, service, command, key_limit, may_overwrite })
-}
-
-fn is_delegation(command: &Command) -> bool {
-    matches!(command, Command::Blob(command) if matches!(**command, BlobCommand::GetUserDelegationKey(_)))
 }
 
 impl Caller {
@@ -272,10 +264,11 @@ fn check_writes(
     key_limit: Option<&KeyLimit>,
     need: &Need<'_>,
 ) -> Result<(), ServiceError> {
-    for (index, (key, letters)) in need.writes.iter().enumerate() {
+    for (index, write) in need.writes.iter().enumerate() {
+        let letters = change_letters(&write.change);
         let code = if letters.chars().any(|letter| !permissions.contains(letter)) {
             ErrorCode::AuthorizationPermissionMismatch
-        } else if key_limit.is_some_and(|limit| !limit.contains(key)) {
+        } else if key_limit.is_some_and(|limit| !limit.contains(&write.key)) {
             ErrorCode::AuthorizationFailure
         } else {
             continue;

@@ -6,7 +6,7 @@
 //! cannot do more by any token of that key.
 
 use tavola_model::{
-    AccountName, DateTime, DelegationKey, ErrorCode, IssueDelegationKey, ServiceError,
+    AccountName, BlobCommand, Command, DateTime, DelegationKey, ErrorCode, IssueDelegationKey, ServiceError,
     USER_DELEGATION_DAYS_MAX,
 };
 
@@ -37,8 +37,18 @@ pub(crate) struct KeyIssuer {
 }
 
 impl KeyIssuer {
+    /// Issues the key that a command asks for.
+    pub fn issue_into(&self, command: &mut Command, now: DateTime) -> Result<(), ServiceError> {
+        if let Command::Blob(command) = command
+            && let BlobCommand::GetUserDelegationKey(asked) = command.as_mut()
+        {
+            asked.key = Some(self.issue(asked, now)?);
+        }
+        Ok(())
+    }
+
     /// Issues a key for the times asked for.
-    pub fn issue(&self, asked: &IssueDelegationKey, now: DateTime) -> Result<DelegationKey, ServiceError> {
+    fn issue(&self, asked: &IssueDelegationKey, now: DateTime) -> Result<DelegationKey, ServiceError> {
         let start = asked.start.unwrap_or(now);
         let latest = start.max(now).plus_seconds(USER_DELEGATION_DAYS_MAX * 24 * 60 * 60);
         if asked.expiry <= now || asked.expiry <= start || latest.is_none_or(|latest| asked.expiry > latest) {

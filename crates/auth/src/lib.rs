@@ -28,13 +28,14 @@ mod sign;
 
 pub use access::{Access, TokenVerifier};
 pub use account::{Account, AccountError, Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, KeyProof};
-pub use admit::{HeadNeed, Permissions, ResourceNeed, admit};
+pub use admit::admit;
 pub use authenticate::{Caller, RequestHead, SKEW_SECONDS_MAX, authenticate};
 pub use authorize::{Permitted, authorize, authorize_public};
 #[cfg(feature = "oidc")]
 pub use bearer::{BEARER_LEEWAY_SECONDS, BearerRules, KeySet, KeySetError, TokenIssuer};
 pub use delegation::TokenSubject;
 pub use key_limit::KeyLimit;
+pub use needs::HeadOperation;
 pub use shared_key::{Scheme, SignedRequest};
 pub use sign::{
     AccountSas, ServiceSas, sign_account_sas, sign_delegated_sas, sign_request, sign_service_sas,

@@ -5,7 +5,10 @@
 mod support;
 
 use support::{Request, account, later, now};
-use tavola_auth::{AccountSas, Caller, KeyLimit, ServiceSas, authorize, sign_account_sas, sign_service_sas};
+use tavola_auth::{
+    AccountSas, Caller, HeadOperation, KeyLimit, ServiceSas, admit, authorize, sign_account_sas,
+    sign_service_sas,
+};
 use tavola_model::{
     AccessPolicy, AccountCommand, Command, EntityChange, EntityGroupTransaction, EntityKey, EntityWrite,
     ErrorCode, EtagCondition, GetEntity, Key, Preflight, PropertiesBuilder, QueryEntities, QueryTables,
@@ -364,4 +367,54 @@ fn a_policy_that_is_gone_renamed_or_over_fails_authentication() {
         let result = authorize(&caller, stored.as_ref(), query.clone(), now());
         assert_eq!(code(result), expected, "{stored:?}");
     }
+}
+
+#[test]
+fn what_the_head_is_refused_the_command_is_refused_too_and_with_the_same_code() {
+    let (table, inside) = (people(), key("4"));
+    // Each operation, and the commands that it may turn out to be.
+    let operations: [(HeadOperation<'_>, &[&str]); 6] = [
+        (HeadOperation::SetServiceProperties, &["set properties"]),
+        (HeadOperation::SetAcl, &["set acl"]),
+        (HeadOperation::CreateTable, &["create table"]),
+        (HeadOperation::TransactEntities, &["insert", "update", "delete", "query entities"]),
+        (HeadOperation::InsertEntity(&table), &["insert"]),
+        (
+            HeadOperation::ChangeEntity(&table, &inside),
+            &["update", "merge", "insert or replace", "insert or merge"],
+        ),
+    ];
+    let mut callers = Vec::new();
+    for permissions in subsets("raudwc") {
+        callers.push(account_caller("t", "sco", &permissions));
+        callers.push(account_caller("t", "o", &permissions));
+        callers.push(account_caller("q", "sco", &permissions));
+        callers.push(service_caller(&permissions, range()));
+    }
+    let (mut refused, mut admitted) = (0, 0);
+    for caller in &callers {
+        for (operation, names) in operations {
+            let commands = OPERATIONS.iter().filter(|known| names.contains(&known.name));
+            let outcomes: Vec<Result<(), ErrorCode>> = commands
+                .map(|known| authorize(caller, None, (known.command)(&table, "4"), now()))
+                .map(|answer| answer.map(drop).map_err(|error| error.code))
+                .collect();
+            match admit(caller, None, operation, now()).map_err(|error| error.code) {
+                Ok(()) => admitted += 1,
+                Err(code) => {
+                    assert!(
+                        outcomes.iter().all(|outcome| *outcome == Err(code)),
+                        "{operation:?}: {outcomes:?}"
+                    );
+                    refused += 1;
+                }
+            }
+            // The head of these tells all that there is to know.
+            if names.len() == 1 {
+                let is_permitted = outcomes[0].is_ok();
+                assert_eq!(admit(caller, None, operation, now()).is_ok(), is_permitted, "{operation:?}");
+            }
+        }
+    }
+    assert!(refused > 100 && admitted > 100, "refused {refused}, admitted {admitted}");
 }

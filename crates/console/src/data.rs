@@ -20,10 +20,10 @@ use tavola_model::{
     AccountName, Address, AddressStyle, BODY_BYTES_MAX, BlobCommand, BlobOutcome, Command, ErrorCode, Guid,
     Outcome, QUEUE_BODY_BYTES_MAX, Query, ServiceError, StorageService,
 };
-use tavola_protocol::blob::{self, BlobRequest, BlobRoute, BodyKind};
+use tavola_protocol::blob::{self, BlobRequest, BlobRoute};
 use tavola_protocol::queue::{self, QueueRequest, QueueRoute};
 use tavola_protocol::table::{self, TableRequest, TableRoute};
-use tavola_protocol::{Form, Reply};
+use tavola_protocol::{BodyKind, Form, Reply};
 use tavola_service::ByteSource;
 
 use crate::body::{self, AnswerBody, BodyError, Download, Upload};

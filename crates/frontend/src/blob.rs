@@ -2,15 +2,14 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use tavola_auth::{Caller, HeadNeed, RequestHead};
+use tavola_auth::{Caller, HeadOperation, RequestHead};
 use tavola_model::{
     Address, BatchAnswer, BatchDone, BlobCommand, BlobConditions, BlobHeaders, BlobOutcome, Command,
     ContainerName, DateTime, ErrorCode, GetBlob, Outcome, Query, ServiceError, StorageService,
 };
 use tavola_protocol::Reply;
-use tavola_protocol::blob::{self, BatchPart, BlobRequest, BlobRoute, BodyKind};
+use tavola_protocol::blob::{self, BatchPart, BlobRequest, BlobRoute};
 
-use crate::body::BodyRule;
 use crate::pipeline::{Head, Pipeline};
 
 /// What a request addresses.
@@ -18,18 +17,9 @@ pub(crate) fn route(head: Head<'_>) -> Result<BlobRoute, ServiceError> {
     blob::route(&head.received.method, head.address, head.query, &head.received.headers)
 }
 
-/// How its body is taken.
-pub(crate) fn body_rule(route: &BlobRoute) -> BodyRule {
-    match route.body_kind() {
-        BodyKind::None => BodyRule::Ignored,
-        BodyKind::Whole { bytes_max } => BodyRule::Whole { bytes_max },
-        BodyKind::Stream { bytes_max } => BodyRule::Stream { bytes_max },
-    }
-}
-
-/// What it needs of a token, as far as the route tells. Bodies that are read whole are small, and a stream is read when
-/// its command is permitted.
-pub(crate) fn head_need(_: &BlobRoute) -> Option<HeadNeed<'_>> {
+/// The operation that may need room for its body: none does. Bodies that are read whole are small, and a stream is read
+/// when its command is permitted.
+pub(crate) fn head_operation(_: &BlobRoute) -> Option<HeadOperation<'_>> {
     None
 }
 

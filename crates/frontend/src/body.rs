@@ -16,6 +16,7 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
 use tavola_model::ErrorCode;
+use tavola_protocol::BodyKind;
 use tavola_service::{ByteSource, PIECE_BYTES_MAX, SourceError};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -38,23 +39,6 @@ const STREAM_TIME_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 const DISCARD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long a refused body is read and thrown away.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
-
-/// How a route takes the body of its requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyRule {
-    /// Not at all: what comes is thrown away.
-    Ignored,
-    /// Read to its end before the command is decoded, within the time that the settings give to bodies.
-    Whole {
-        /// Bytes of it.
-        bytes_max: usize,
-    },
-    /// Read piece by piece while the command is executed, for as long as it keeps its pace.
-    Stream {
-        /// Bytes of it.
-        bytes_max: u64,
-    },
-}
 
 /// A body as the command gets it.
 pub(crate) enum TakenBody {
@@ -108,23 +92,23 @@ impl RequestBody {
     /// Takes the body as the route says. Room is taken in the name of `caller`, and held by the body.
     pub async fn take(
         mut self,
-        rule: BodyRule,
+        kind: BodyKind,
         transfers: &Transfers,
         caller: impl FnOnce() -> CallerId,
     ) -> Result<TakenBody, ErrorCode> {
-        match rule {
-            BodyRule::Ignored => {
+        match kind {
+            BodyKind::None => {
                 self.discard().await;
                 Ok(TakenBody::Whole(Bytes::new()))
             }
-            BodyRule::Whole { bytes_max } => {
+            BodyKind::Whole { bytes_max } => {
                 let whole = self.whole(bytes_max, transfers, caller).await;
                 if whole.is_err() {
                     self.discard().await;
                 }
                 whole.map(TakenBody::Whole)
             }
-            BodyRule::Stream { bytes_max } => {
+            BodyKind::Stream { bytes_max } => {
                 Ok(TakenBody::Stream(self.stream(bytes_max, transfers, caller())))
             }
         }

@@ -3,14 +3,13 @@
 //! Every service has the same steps under the same names, in its own file (`table.rs`, `queue.rs`, `blob.rs`).
 
 use bytes::Bytes;
-use tavola_auth::HeadNeed;
+use tavola_auth::HeadOperation;
 use tavola_model::{Command, ErrorCode, ServiceError, StorageService};
 use tavola_protocol::blob::BlobRoute;
 use tavola_protocol::queue::QueueRoute;
 use tavola_protocol::table::TableRoute;
-use tavola_protocol::{Form, Reply};
+use tavola_protocol::{BodyKind, Form, Reply};
 
-use crate::body::BodyRule;
 use crate::pipeline::Head;
 use crate::{blob, queue, table};
 
@@ -32,20 +31,20 @@ impl Routed {
     }
 
     /// How the body is taken.
-    pub fn body_rule(&self) -> BodyRule {
+    pub fn body_kind(&self) -> BodyKind {
         match self {
-            Self::Table(route) => table::body_rule(route),
-            Self::Queue(route) => queue::body_rule(route),
-            Self::Blob(route) => blob::body_rule(route),
+            Self::Table(route) => route.body_kind(),
+            Self::Queue(route) => route.body_kind(),
+            Self::Blob(route) => route.body_kind(),
         }
     }
 
-    /// What the request needs of a token, as far as its head tells; `None` if it takes no body.
-    pub fn head_need(&self) -> Option<HeadNeed<'_>> {
+    /// The operation that may need room for its body; `None` if it takes none.
+    pub fn head_operation(&self) -> Option<HeadOperation<'_>> {
         match self {
-            Self::Table(route) => table::head_need(route),
-            Self::Queue(route) => queue::head_need(route),
-            Self::Blob(route) => blob::head_need(route),
+            Self::Table(route) => table::head_operation(route),
+            Self::Queue(route) => queue::head_operation(route),
+            Self::Blob(route) => blob::head_operation(route),
         }
     }
 

@@ -15,14 +15,14 @@ use tavola_model::{
     AccountName, Address, BlobCommand, Clock, Command, DateTime, ErrorCode, HOST_BYTES_MAX, Outcome, Query,
     RandomSource, ServiceError, SignedIdentifier, StorageService, TableCommand,
 };
-use tavola_protocol::{CorsHeaders, Form, Reply, Response};
+use tavola_protocol::{BodyKind, CorsHeaders, Form, Reply, Response};
 use tavola_service::{AnswerBudget, ByteSource, Executed, Service, cors};
 use tavola_telemetry::Recorder;
 
 use crate::accounts::LiveAccounts;
 use crate::answer::{self, AnswerBody, Download};
 use crate::azure_limits::AzureLimits;
-use crate::body::{BodyRule, ROOM_TIME_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
+use crate::body::{ROOM_TIME_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
 use crate::budget::{CallerId, Room};
 use crate::cluster::{Affinity, Forwarded, is_forwarded};
 use crate::dispatch::Routed;
@@ -237,16 +237,16 @@ impl Pipeline {
             None => None,
         };
         if body.as_ref().is_some_and(RequestBody::is_costly)
-            && let Some(need) = route.head_need()
+            && let Some(operation) = route.head_operation()
         {
-            tavola_auth::admit(&caller, policy.as_ref(), &need, now)
+            tavola_auth::admit(&caller, policy.as_ref(), operation, now)
                 .inspect_err(|_| route.note_refusal(form))?;
         }
-        let rule = route.body_rule();
-        let stream = body.take_if(|_| matches!(rule, BodyRule::Stream { .. }));
+        let kind = route.body_kind();
+        let stream = body.take_if(|_| matches!(kind, BodyKind::Stream { .. }));
         let taken = match body.take() {
             Some(body) if !body.is_empty() => {
-                body.take(rule, transfers, || caller_id(received, address)).await
+                body.take(kind, transfers, || caller_id(received, address)).await
             }
             _ => Ok(TakenBody::Whole(Bytes::new())),
         };
@@ -287,14 +287,14 @@ impl Pipeline {
         if let Some(affinity) = &self.affinity {
             observation.begin_execution();
             // Boxed, so that a server on its own does not carry it in every request.
-            let forwarded =
-                Box::pin(affinity.forward(received, &whole, &address.account, permitted.command()));
+            let forwarded = Box::pin(affinity.forward(received, &whole, &address.account, permitted.command()));
             if let Some(response) = forwarded.await? {
                 observation.end_execution();
                 return Ok(Done::Elsewhere(response));
             }
         }
-        *room = answer_room(permitted.command(), &whole, transfers, || caller_id(received, address)).await?;
+        let caller = || caller_id(received, address);
+        *room = answer_room(permitted.command(), &whole, transfers, caller).await?;
         let page_room = room.clone().map(|room| room as Arc<dyn AnswerBudget>);
         let upload = body.take().filter(|body| !body.is_empty());
         observation.begin_execution();
@@ -303,7 +303,7 @@ impl Pipeline {
             observation.end_execution();
             return done.map(Done::Here);
         };
-        let taken = upload.take(rule, transfers, || caller_id(received, address)).await;
+        let taken = upload.take(kind, transfers, caller).await;
         let Ok(TakenBody::Stream(mut upload)) = taken else { return Err(ErrorCode::InvalidInput.into()) };
         let done = self.service.execute_with(permitted, page_room, Some(&mut upload)).await;
         observation.end_execution();

@@ -59,7 +59,7 @@ fn by_operation(command: &BlobCommand) -> Need<'_> {
         BlobCommand::GetAccountInformation(_) | BlobCommand::SubmitBatch(_) => {
             Need { is_for_any_token: true, ..Need::base() }
         }
-        BlobCommand::GetUserDelegationKey(_) => Need::base(),
+        BlobCommand::GetUserDelegationKey(_) => Need { issues_key: true, ..Need::base() },
         BlobCommand::CreateContainer(_) => Need::account('c', "cw"),
         BlobCommand::DeleteContainer(_) => Need::account('c', "d"),
         BlobCommand::RestoreContainer(_) => Need::account('c', "w"),
@@ -76,10 +76,10 @@ fn by_operation(command: &BlobCommand) -> Need<'_> {
         BlobCommand::PutBlob(_)
         | BlobCommand::PutBlobFromUrl(_)
         | BlobCommand::CopyBlob(_)
-        | BlobCommand::PutBlock(_)
-        | BlobCommand::PutBlockFromUrl(_)
-        | BlobCommand::PutBlockList(_)
-        | BlobCommand::SnapshotBlob(_) => of_blob(command, "cw"),
+        | BlobCommand::PutBlockList(_) => Need { replaces: true, ..of_blob(command, "cw") },
+        BlobCommand::PutBlock(_) | BlobCommand::PutBlockFromUrl(_) | BlobCommand::SnapshotBlob(_) => {
+            of_blob(command, "cw")
+        }
         BlobCommand::GetBlob(_)
         | BlobCommand::GetBlobProperties(_)
         | BlobCommand::GetBlobMetadata(..)
@@ -212,15 +212,4 @@ pub(crate) fn public_access(command: &BlobCommand) -> Option<(&ContainerName, Pu
         }
         _ => None,
     }
-}
-
-/// Whether it replaces a blob that exists, which takes more than making a new one.
-pub(crate) fn replaces(command: &BlobCommand) -> bool {
-    matches!(
-        command,
-        BlobCommand::PutBlob(_)
-            | BlobCommand::PutBlobFromUrl(_)
-            | BlobCommand::CopyBlob(_)
-            | BlobCommand::PutBlockList(_)
-    )
 }

@@ -7,10 +7,15 @@ pub(crate) mod blob;
 mod queue;
 mod table;
 
-use tavola_model::{AccountCommand, Command, EntityKey, ErrorCode};
+use tavola_model::{AccountCommand, Command, EntityKey, EntityWrite, ErrorCode, QueueName, TableName};
 
 use self::blob::BlobNeed;
+pub(crate) use self::table::change_letters;
 use crate::access::Access;
+use crate::admit::{HeadNeed, Permissions, ResourceNeed};
+
+/// The letter of an account SAS that sets what holds for a whole service.
+const SET_SERVICE: &str = "w";
 
 /// What a token must say.
 #[derive(Clone, Debug)]
@@ -23,8 +28,8 @@ pub(crate) struct Need<'a> {
     pub bearer: Bearer,
     /// The entity that is read by its key.
     pub read: Option<&'a EntityKey>,
-    /// The entities that are written, each with the letters of which it needs every one.
-    pub writes: Vec<(&'a EntityKey, &'static str)>,
+    /// What is written: each needs every one of its letters (`change_letters`).
+    pub writes: &'a [EntityWrite],
     /// Whether the position of a write that is refused is told.
     pub is_transaction: bool,
     /// Nothing is needed, not even an account.
@@ -35,6 +40,10 @@ pub(crate) struct Need<'a> {
     pub is_for_any_token: bool,
     /// Letters that are needed besides, every one.
     pub all_of: &'static str,
+    /// Only bearers of tokens may: it gives them a key of their own, and whoever owns the account has one.
+    pub issues_key: bool,
+    /// Replaces what is there, which takes the letter `w` of a token, and more than making something new.
+    pub replaces: bool,
 }
 
 /// What a command needs of the bearer of a token.
@@ -80,7 +89,7 @@ impl<'a> Need<'a> {
                 Self { bearer: Bearer::Needs(Access::Write), ..Self::account('s', "r") }
             }
             AccountCommand::GetServiceStats => Self::account('s', "r"),
-            AccountCommand::SetServiceProperties(_) => Self::account('s', "w"),
+            AccountCommand::SetServiceProperties(_) => Self::account('s', SET_SERVICE),
         }
     }
 
@@ -91,12 +100,14 @@ impl<'a> Need<'a> {
             service_sas: None,
             bearer: Bearer::Needs(Access::Read),
             read: None,
-            writes: Vec::new(),
+            writes: &[],
             is_transaction: false,
             is_free: false,
             blob: None,
             is_for_any_token: false,
             all_of: "",
+            issues_key: false,
+            replaces: false,
         }
     }
 
@@ -116,6 +127,64 @@ impl<'a> Need<'a> {
             account_sas: Some((account_sas.0, Letters::AnyOf(account_sas.1))),
             service_sas: Some((service_sas.0, Letters::AnyOf(service_sas.1))),
             ..Self::base()
+        }
+    }
+}
+
+/// An operation that takes a body, as far as the head of its request names it.
+#[derive(Clone, Copy, Debug)]
+pub enum HeadOperation<'a> {
+    /// Set Table or Queue Service Properties.
+    SetServiceProperties,
+    /// Set Table or Queue ACL.
+    SetAcl,
+    /// Create Table.
+    CreateTable,
+    /// An entity group transaction: only its body says of which table, and what is written.
+    TransactEntities,
+    /// Insert Entity.
+    InsertEntity(&'a TableName),
+    /// Update or Merge Entity. Without a condition, which the head has too, it may also insert, and needs more.
+    ChangeEntity(&'a TableName, &'a EntityKey),
+    /// Put Message.
+    PutMessage(&'a QueueName),
+    /// Update Message.
+    UpdateMessage(&'a QueueName),
+}
+
+impl<'a> HeadNeed<'a> {
+    /// What an operation needs of a token at least, whatever its body says. The letters are those of `Need::of`.
+    pub fn of(operation: HeadOperation<'a>) -> Self {
+        match operation {
+            HeadOperation::SetServiceProperties => Self::account('s', SET_SERVICE),
+            HeadOperation::SetAcl => Self { account_sas: None, service_sas: None },
+            HeadOperation::CreateTable => Self::account('c', table::CREATE_TABLE),
+            HeadOperation::TransactEntities => {
+                Self::objects(None, Permissions::Any(table::ENTITY_LETTERS), None)
+            }
+            HeadOperation::InsertEntity(table) => {
+                Self::objects(Some(table.folded()), Permissions::All(table::INSERT), None)
+            }
+            HeadOperation::ChangeEntity(table, key) => {
+                Self::objects(Some(table.folded()), Permissions::All(table::UPDATE), Some(key))
+            }
+            HeadOperation::PutMessage(queue) => {
+                Self::objects(Some(queue.as_str()), Permissions::Any(queue::PUT_MESSAGE), None)
+            }
+            HeadOperation::UpdateMessage(queue) => {
+                Self::objects(Some(queue.as_str()), Permissions::Any(queue::UPDATE_MESSAGE), None)
+            }
+        }
+    }
+
+    fn account(resource_type: char, letters: &'static str) -> Self {
+        Self { account_sas: Some((resource_type, Permissions::Any(letters))), service_sas: None }
+    }
+
+    fn objects(resource: Option<&'a str>, permissions: Permissions, key: Option<&'a EntityKey>) -> Self {
+        Self {
+            account_sas: Some(('o', permissions)),
+            service_sas: Some(ResourceNeed { resource, permissions, key }),
         }
     }
 }

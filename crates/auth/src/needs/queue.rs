@@ -5,6 +5,11 @@ use tavola_model::{ErrorCode, QueueCommand};
 
 use super::Need;
 
+/// Puts a message.
+pub(super) const PUT_MESSAGE: &str = "a";
+/// Updates a message.
+pub(super) const UPDATE_MESSAGE: &str = "u";
+
 pub(super) fn need(command: &QueueCommand) -> Need<'_> {
     match command {
         QueueCommand::ListQueues(_) => Need::account('s', "l"),
@@ -15,10 +20,12 @@ pub(super) fn need(command: &QueueCommand) -> Need<'_> {
         QueueCommand::GetQueueAcl(_) | QueueCommand::SetQueueAcl(..) => {
             Need::owner_alone(ErrorCode::AuthorizationFailure)
         }
-        QueueCommand::PutMessage(put) => Need::either(('o', "a"), (put.queue.as_str(), "a")),
+        QueueCommand::PutMessage(put) => Need::either(('o', PUT_MESSAGE), (put.queue.as_str(), PUT_MESSAGE)),
         QueueCommand::GetMessages(get) => Need::either(('o', "p"), (get.queue.as_str(), "p")),
         QueueCommand::PeekMessages(peek) => Need::either(('o', "r"), (peek.queue.as_str(), "r")),
-        QueueCommand::UpdateMessage(update) => Need::either(('o', "u"), (update.message.queue.as_str(), "u")),
+        QueueCommand::UpdateMessage(update) => {
+            Need::either(('o', UPDATE_MESSAGE), (update.message.queue.as_str(), UPDATE_MESSAGE))
+        }
         QueueCommand::DeleteMessage(message) => Need::either(('o', "p"), (message.queue.as_str(), "p")),
         QueueCommand::ClearMessages(queue) => Need::either(('o', "d"), (queue.as_str(), "p")),
     }

@@ -5,12 +5,18 @@ use tavola_model::{EntityChange, EntityWrite, ErrorCode, TableCommand, TableName
 use super::{Letters, Need};
 
 /// Every letter that opens entities: learning whether a table exists is no more than any of them tells.
-const ENTITY_LETTERS: &str = "raud";
+pub(super) const ENTITY_LETTERS: &str = "raud";
+/// One of them creates a table.
+pub(super) const CREATE_TABLE: &str = "cw";
+/// Inserts an entity.
+pub(super) const INSERT: &str = "a";
+/// Changes an entity that is there.
+pub(super) const UPDATE: &str = "u";
 
 pub(super) fn need(command: &TableCommand) -> Need<'_> {
     match command {
         TableCommand::QueryTables(_) | TableCommand::GetTable(_) => Need::account('c', "l"),
-        TableCommand::CreateTable(_) => Need::account('c', "cw"),
+        TableCommand::CreateTable(_) => Need::account('c', CREATE_TABLE),
         TableCommand::DeleteTable(_) => Need::account('c', "d"),
         TableCommand::GetTableAcl(_) | TableCommand::SetTableAcl(..) => {
             Need::owner_alone(ErrorCode::ResourceNotFound)
@@ -33,16 +39,16 @@ fn writes<'a>(table: &'a TableName, writes: &'a [EntityWrite]) -> Need<'a> {
     Need {
         account_sas: Some(('o', Letters::OfWrites)),
         service_sas: Some((table.folded(), Letters::OfWrites)),
-        writes: writes.iter().map(|write| (&write.key, change_letters(&write.change))).collect(),
+        writes,
         ..Need::base()
     }
 }
 
 /// The letters of which a change needs every one.
-fn change_letters(change: &EntityChange) -> &'static str {
+pub(crate) fn change_letters(change: &EntityChange) -> &'static str {
     match change {
-        EntityChange::Insert(_) => "a",
-        EntityChange::Update(..) | EntityChange::Merge(..) => "u",
+        EntityChange::Insert(_) => INSERT,
+        EntityChange::Update(..) | EntityChange::Merge(..) => UPDATE,
         EntityChange::InsertOrReplace(_) | EntityChange::InsertOrMerge(_) => "au",
         EntityChange::Delete(_) => "d",
     }

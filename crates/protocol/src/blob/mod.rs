@@ -40,5 +40,5 @@ pub use request_out::{
     get_blob_properties, get_block_list, get_container_properties, lease_blob, lease_container, list_blobs,
     list_containers, set_blob_metadata, set_container_metadata, snapshot_blob,
 };
-pub use route::{BlobRoute, BodyKind, route};
+pub use route::{BlobRoute, route};
 pub use upload_out::{append_block, put_blob, put_block, put_block_list};

@@ -12,6 +12,7 @@ use tavola_model::{
 };
 
 use crate::account::AccountRoute;
+use crate::body_kind::BodyKind;
 use crate::parameters::invalid_value;
 
 /// What a request addresses.
@@ -60,23 +61,6 @@ pub enum BlobRoute {
     SealBlob(BlobPath),
     PutPages(BlobPath),
     GetPageRanges(BlobPath),
-}
-
-/// How the body of a request is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyKind {
-    /// There is none.
-    None,
-    /// Read before the command is decoded.
-    Whole {
-        /// Bytes of it.
-        bytes_max: usize,
-    },
-    /// Read while the command is executed.
-    Stream {
-        /// Bytes of it.
-        bytes_max: u64,
-    },
 }
 
 impl BlobRoute {

@@ -4,9 +4,10 @@
 
 use http::Method;
 use percent_encoding::percent_decode_str;
-use tavola_model::{Address, ErrorCode, Query, QueueName, ServiceError};
+use tavola_model::{Address, ErrorCode, QUEUE_BODY_BYTES_MAX, Query, QueueName, ServiceError};
 
 use crate::account::AccountRoute;
+use crate::body_kind::BodyKind;
 use crate::parameters::invalid_value;
 
 /// What a request addresses.
@@ -28,6 +29,31 @@ pub enum QueueRoute {
     ClearMessages(QueueName),
     UpdateMessage(QueueName, String),
     DeleteMessage(QueueName, String),
+}
+
+impl QueueRoute {
+    /// How the body is taken.
+    pub fn body_kind(&self) -> BodyKind {
+        match self {
+            Self::Account(AccountRoute::SetServiceProperties)
+            | Self::SetQueueAcl(_)
+            | Self::PutMessage(_)
+            | Self::UpdateMessage(..) => BodyKind::Whole { bytes_max: QUEUE_BODY_BYTES_MAX },
+            Self::Account(
+                AccountRoute::Preflight | AccountRoute::GetServiceProperties | AccountRoute::GetServiceStats,
+            )
+            | Self::ListQueues
+            | Self::CreateQueue(_)
+            | Self::DeleteQueue(_)
+            | Self::GetQueueMetadata(_)
+            | Self::SetQueueMetadata(_)
+            | Self::GetQueueAcl(_)
+            | Self::GetMessages(_)
+            | Self::PeekMessages(_)
+            | Self::ClearMessages(_)
+            | Self::DeleteMessage(..) => BodyKind::None,
+        }
+    }
 }
 
 /// Finds the route of a request.

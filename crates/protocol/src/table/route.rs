@@ -4,10 +4,11 @@
 
 use http::{HeaderMap, HeaderName, Method};
 use percent_encoding::percent_decode_str;
-use tavola_model::{Address, EntityKey, ErrorCode, Key, Query, ServiceError, TableName};
+use tavola_model::{Address, BODY_BYTES_MAX, EntityKey, ErrorCode, Key, Query, ServiceError, TableName};
 use tavola_odata::{KeyPredicate, parse_key_predicate};
 
 use crate::account::AccountRoute;
+use crate::body_kind::BodyKind;
 
 static METHOD_OVERRIDE: HeaderName = HeaderName::from_static("x-http-method");
 
@@ -39,6 +40,30 @@ impl TableRoute {
     /// that of the OData layer.
     pub fn is_front_end(&self) -> bool {
         matches!(self, TableRoute::Account(_) | TableRoute::GetTableAcl(_) | TableRoute::SetTableAcl(_))
+    }
+
+    /// How the body is taken.
+    pub fn body_kind(&self) -> BodyKind {
+        match self {
+            Self::Account(AccountRoute::SetServiceProperties)
+            | Self::CreateTable
+            | Self::SetTableAcl(_)
+            | Self::Batch
+            | Self::InsertEntity(_)
+            | Self::PutEntity(..)
+            | Self::MergeEntity(..) => BodyKind::Whole { bytes_max: BODY_BYTES_MAX },
+            Self::Account(
+                AccountRoute::Preflight | AccountRoute::GetServiceProperties | AccountRoute::GetServiceStats,
+            )
+            | Self::QueryTables
+            | Self::GetTable(_)
+            | Self::DeleteTable(_)
+            | Self::GetTableAcl(_)
+            | Self::QueryEntities(..)
+            | Self::GetEntity(..)
+            | Self::DeleteEntity(..)
+            | Self::BeyondTable(..) => BodyKind::None,
+        }
     }
 }
 
