@@ -73,6 +73,8 @@ pub(crate) struct Head<'a> {
 
 /// What the request at hand has come to, for its answer.
 struct Exchange<'a> {
+    /// The query of the request, if it could be parsed.
+    query: Option<&'a Query<'a>>,
     form: Form,
     observation: Observation<&'a Recorder>,
     /// Room that was taken for the answer.
@@ -151,6 +153,7 @@ impl Pipeline {
         let query = Query::parse(received.query());
         let now = self.clock.now();
         let mut exchange = Exchange {
+            query: query.as_ref(),
             form: Form::default(),
             observation: self.observe(received, now),
             room: None,
@@ -246,7 +249,7 @@ impl Pipeline {
         let stream = body.take_if(|_| matches!(kind, BodyKind::Stream { .. }));
         let taken = match body.take() {
             Some(body) if !body.is_empty() => {
-                body.take(kind, transfers, || caller_id(received, address)).await
+                body.take(kind, transfers, || caller_id(received, Some(head.query), address)).await
             }
             _ => Ok(TakenBody::Whole(Bytes::new())),
         };
@@ -287,13 +290,13 @@ impl Pipeline {
         if let Some(affinity) = &self.affinity {
             observation.begin_execution();
             // Boxed, so that a server on its own does not carry it in every request.
-            let forwarded = Box::pin(affinity.forward(received, &whole, &address.account, permitted.command()));
+            let forwarded = Box::pin(affinity.forward(head, &whole, permitted.command()));
             if let Some(response) = forwarded.await? {
                 observation.end_execution();
                 return Ok(Done::Elsewhere(response));
             }
         }
-        let caller = || caller_id(received, address);
+        let caller = || caller_id(received, Some(head.query), address);
         *room = answer_room(permitted.command(), &whole, transfers, caller).await?;
         let page_room = room.clone().map(|room| room as Arc<dyn AnswerBudget>);
         let upload = body.take().filter(|body| !body.is_empty());
@@ -325,7 +328,7 @@ impl Pipeline {
         exchange: Exchange<'_>,
         mut result: Result<Outcome, ServiceError>,
     ) -> Answer {
-        let Exchange { form, mut observation, room, mut download, cors } = exchange;
+        let Exchange { query, form, mut observation, room, mut download, cors } = exchange;
         let encode = |result: &Result<Outcome, ServiceError>| {
             let ids = [self.ids.next(), self.ids.next()];
             let (service, now) = (received.origin.service, self.clock.now());
@@ -342,7 +345,7 @@ impl Pipeline {
         // The answer to HEAD is only as long as it would be; nothing of it is held.
         if !reply.head_only {
             let new_room = || {
-                let caller = address.map(|address| caller_id(received, address));
+                let caller = address.map(|address| caller_id(received, query, address));
                 transfers.answers.room(caller.unwrap_or(CallerId::of("", b"")))
             };
             match answer::hold(bytes, room, !observation.writes, new_room) {
@@ -358,7 +361,7 @@ impl Pipeline {
         observation.note_answer(reply, &result, &response, bytes_out);
         let body = match (download, response.content_length) {
             (Some(source), Some(length)) => {
-                let caller = address.map(|address| caller_id(received, address));
+                let caller = address.map(|address| caller_id(received, query, address));
                 let caller = caller.unwrap_or(CallerId::of("", b""));
                 let download = Download::new(length, source, transfers.answers.clone(), caller);
                 AnswerBody::Stream(download).observed(observation.into_stream(&self.recorder))
@@ -472,15 +475,12 @@ impl Pipeline {
 
 /// Whoever holds the credential of a request. This is about fair shares only: what the credential is worth was
 /// settled before.
-fn caller_id(received: &Received, address: &Address<'_>) -> CallerId {
+fn caller_id(received: &Received, query: Option<&Query<'_>>, address: &Address<'_>) -> CallerId {
     let credential = match received.headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()) {
         Some(token) if token.len() > 7 && token[..7].eq_ignore_ascii_case(b"bearer ") => token,
         // A signature by an account key differs from request to request.
         Some(_) => b"account key",
-        None => {
-            let mut parts = received.query().split('&');
-            parts.find_map(|part| part.strip_prefix("sig=")).unwrap_or_default().as_bytes()
-        }
+        None => query.and_then(|query| query.get("sig")).unwrap_or_default().as_bytes(),
     };
     CallerId::of(address.account.as_str(), credential)
 }

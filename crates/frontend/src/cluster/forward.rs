@@ -17,11 +17,12 @@ use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
-use tavola_model::{AccountName, Command, ErrorCode, ServiceError};
+use tavola_model::{Command, ErrorCode, ServiceError};
 
 use super::owner::{Candidate, Member, PartitionHash};
 use super::peer::{HELLO, Peer, SendOutcome};
 use super::recent::Recent;
+use crate::pipeline::Head;
 use crate::receive::Received;
 
 /// Marks a request that was forwarded.
@@ -117,15 +118,15 @@ impl Affinity {
     /// The answer of the owner; `None` if the request is to be executed here.
     pub(crate) async fn forward(
         &self,
-        received: &Received,
+        head: Head<'_>,
         body: &Bytes,
-        account: &AccountName,
         command: &Command,
     ) -> Result<Option<Forwarded>, ServiceError> {
-        if !looks_the_same_elsewhere(received) {
+        let Head { received, address, .. } = head;
+        if !looks_the_same_elsewhere(head) {
             return Ok(None);
         }
-        let Some(hash) = PartitionHash::of(account, command) else { return Ok(None) };
+        let Some(hash) = PartitionHash::of(&address.account, command) else { return Ok(None) };
         if !self.recent.note(hash, self.now_ms()) {
             return Ok(None);
         }
@@ -209,10 +210,10 @@ pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
 }
 
 /// Whether another server would see the request as this one does.
-fn looks_the_same_elsewhere(received: &Received) -> bool {
-    let names = received.query().split('&').map(|part| part.split('=').next().unwrap_or_default());
-    let mut bound_to_address = names.filter(|name| name.eq_ignore_ascii_case("sip"));
-    !is_forwarded(&received.headers) && bound_to_address.next().is_none()
+fn looks_the_same_elsewhere(head: Head<'_>) -> bool {
+    // A token that is bound to the address of its sender.
+    let is_bound = head.query.get("sip").is_some();
+    !is_forwarded(&head.received.headers) && !is_bound
 }
 
 /// The request as it was received, marked. `None` if it cannot be written down again, or if some of its body was not

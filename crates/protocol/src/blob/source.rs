@@ -58,8 +58,9 @@ fn parse(url: &str) -> Option<CopySource> {
     })
 }
 
+/// Whether a part of a query is the signature, however its name is written: what is shown must not be a token.
 fn is_signature(part: &str) -> bool {
-    part.get(..4).is_some_and(|name| name.eq_ignore_ascii_case("sig="))
+    Query::parse(part).is_some_and(|query| query.get("sig").is_some())
 }
 
 /// The account and the blob, if the address has the form of ours.
@@ -97,7 +98,10 @@ mod tests {
             "http://127.0.0.1:10000/acct/con/b?se=1&sig=X%3D&sp=r",
             "http://127.0.0.1:10000/acct/con/b?se=1&sp=r acct/con/b",
         );
-        check("http://127.0.0.1:10000/acct/con/b?sig=X", "http://127.0.0.1:10000/acct/con/b acct/con/b");
+        for name in ["sig", "SIG", "s%69g", "%73%69%67"] {
+            let url = format!("http://127.0.0.1:10000/acct/con/b?{name}=X");
+            check(&url, "http://127.0.0.1:10000/acct/con/b acct/con/b");
+        }
         check(
             "https://www.gutenberg.org/files/5/5-0.txt",
             "https://www.gutenberg.org/files/5/5-0.txt www/files/5/5-0.txt",
