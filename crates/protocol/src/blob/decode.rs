@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 use tavola_model::{
-    BlobCommand, Command, ContainerName, CreateContainer, DeleteContainer, ErrorCode, FindBlobs,
+    BlobCommand, BlobPath, Command, ContainerName, CreateContainer, DeleteContainer, ErrorCode, FindBlobs,
     GetContainer, LEASE_BREAK_SECONDS_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, LeaseAction, LeaseContainer,
     LeaseDuration, ListBlobs, ListContainers, ListInclude, PublicAccess, Query, RestoreContainer,
     ServiceError, SetContainerAcl, SetContainerMetadata, StorageService,
@@ -105,64 +105,52 @@ pub fn decode(route: BlobRoute, request: &BlobRequest<'_>) -> Result<Command, Se
             conditions: time_conditions(headers)?,
         }),
         BlobRoute::ListBlobs(container) => BlobCommand::ListBlobs(list_blobs(container, request.query)?),
-        route => {
-            refuse_unsupported(headers)?;
-            blob_command(route, request)?
+
+        BlobRoute::PutBlob(path) => of_blob(path, request, upload::put_blob)?,
+        BlobRoute::PutBlobFromUrl(path) => of_blob(path, request, upload::put_blob_from_url)?,
+        BlobRoute::PutBlock(path) => of_blob(path, request, upload::put_block)?,
+        BlobRoute::PutBlockFromUrl(path) => of_blob(path, request, upload::put_block_from_url)?,
+        BlobRoute::PutBlockList(path) => of_blob(path, request, upload::put_block_list)?,
+        BlobRoute::AppendBlock(path) => of_blob(path, request, upload::append_block)?,
+        BlobRoute::AppendBlockFromUrl(path) => of_blob(path, request, upload::append_block_from_url)?,
+        BlobRoute::PutPages(path) => of_blob(path, request, upload::put_pages)?,
+        BlobRoute::GetBlob(path) => of_blob(path, request, blob::get_blob)?,
+        BlobRoute::GetBlobProperties(path) => of_blob(path, request, blob::get_properties)?,
+        BlobRoute::GetBlobMetadata(path) => {
+            let (target, conditions) = of_blob(path, request, blob::read)?;
+            BlobCommand::GetBlobMetadata(target, conditions)
         }
+        BlobRoute::GetBlobTags(path) => {
+            let (target, conditions) = of_blob(path, request, blob::read)?;
+            BlobCommand::GetBlobTags(target, conditions)
+        }
+        BlobRoute::SetBlobProperties(path) => of_blob(path, request, blob::set_properties)?,
+        BlobRoute::SetBlobMetadata(path) => of_blob(path, request, blob::set_metadata)?,
+        BlobRoute::SetBlobTags(path) => of_blob(path, request, blob::set_tags)?,
+        BlobRoute::LeaseBlob(path) => of_blob(path, request, blob::lease)?,
+        BlobRoute::SnapshotBlob(path) => of_blob(path, request, blob::snapshot)?,
+        BlobRoute::DeleteBlob(path) => of_blob(path, request, blob::delete)?,
+        BlobRoute::UndeleteBlob(path) => {
+            of_blob(path, request, |path, _| Ok(BlobCommand::UndeleteBlob(path)))?
+        }
+        BlobRoute::CopyBlob(path) => of_blob(path, request, blob::copy)?,
+        BlobRoute::AbortCopyBlob(path) => of_blob(path, request, blob::abort_copy)?,
+        BlobRoute::SetBlobTier(path) => of_blob(path, request, blob::set_tier)?,
+        BlobRoute::GetBlockList(path) => of_blob(path, request, blob::get_block_list)?,
+        BlobRoute::SealBlob(path) => of_blob(path, request, blob::seal)?,
+        BlobRoute::GetPageRanges(path) => of_blob(path, request, blob::get_page_ranges)?,
     };
     Ok(Command::Blob(Box::new(command)))
 }
 
-fn blob_command(route: BlobRoute, request: &BlobRequest<'_>) -> Result<BlobCommand, ServiceError> {
-    match route {
-        BlobRoute::PutBlob(path) => upload::put_blob(path, request),
-        BlobRoute::PutBlobFromUrl(path) => upload::put_blob_from_url(path, request),
-        BlobRoute::PutBlock(path) => upload::put_block(path, request),
-        BlobRoute::PutBlockFromUrl(path) => upload::put_block_from_url(path, request),
-        BlobRoute::PutBlockList(path) => upload::put_block_list(path, request),
-        BlobRoute::AppendBlock(path) => upload::append_block(path, request),
-        BlobRoute::AppendBlockFromUrl(path) => upload::append_block_from_url(path, request),
-        BlobRoute::PutPages(path) => upload::put_pages(path, request),
-        BlobRoute::GetBlob(path) => blob::get_blob(path, request),
-        BlobRoute::GetBlobProperties(path) => blob::get_properties(path, request),
-        BlobRoute::GetBlobMetadata(path) => {
-            let (target, conditions) = blob::read(path, request)?;
-            Ok(BlobCommand::GetBlobMetadata(target, conditions))
-        }
-        BlobRoute::GetBlobTags(path) => {
-            let (target, conditions) = blob::read(path, request)?;
-            Ok(BlobCommand::GetBlobTags(target, conditions))
-        }
-        BlobRoute::SetBlobProperties(path) => blob::set_properties(path, request),
-        BlobRoute::SetBlobMetadata(path) => blob::set_metadata(path, request),
-        BlobRoute::SetBlobTags(path) => blob::set_tags(path, request),
-        BlobRoute::LeaseBlob(path) => blob::lease(path, request),
-        BlobRoute::SnapshotBlob(path) => blob::snapshot(path, request),
-        BlobRoute::DeleteBlob(path) => blob::delete(path, request),
-        BlobRoute::UndeleteBlob(path) => Ok(BlobCommand::UndeleteBlob(path)),
-        BlobRoute::CopyBlob(path) => blob::copy(path, request),
-        BlobRoute::AbortCopyBlob(path) => blob::abort_copy(path, request),
-        BlobRoute::SetBlobTier(path) => blob::set_tier(path, request),
-        BlobRoute::GetBlockList(path) => blob::get_block_list(path, request),
-        BlobRoute::SealBlob(path) => blob::seal(path, request),
-        BlobRoute::GetPageRanges(path) => blob::get_page_ranges(path, request),
-        BlobRoute::Account(_)
-        | BlobRoute::ListContainers
-        | BlobRoute::FindBlobsByTags(_)
-        | BlobRoute::GetAccountInformation(_)
-        | BlobRoute::GetUserDelegationKey
-        | BlobRoute::SubmitBatch(_)
-        | BlobRoute::CreateContainer(_)
-        | BlobRoute::DeleteContainer(_)
-        | BlobRoute::RestoreContainer(_)
-        | BlobRoute::GetContainerProperties(_)
-        | BlobRoute::GetContainerMetadata(_)
-        | BlobRoute::SetContainerMetadata(_)
-        | BlobRoute::GetContainerAcl(_)
-        | BlobRoute::SetContainerAcl(_)
-        | BlobRoute::LeaseContainer(_)
-        | BlobRoute::ListBlobs(_) => unreachable!("decoded by `decode`"),
-    }
+/// Decodes what concerns a single blob, which must not ask for what there is not.
+fn of_blob<T>(
+    path: BlobPath,
+    request: &BlobRequest<'_>,
+    decode: impl FnOnce(BlobPath, &BlobRequest<'_>) -> Result<T, ServiceError>,
+) -> Result<T, ServiceError> {
+    refuse_unsupported(request.headers)?;
+    decode(path, request)
 }
 
 fn get_container(container: ContainerName, headers: &HeaderMap) -> Result<GetContainer, ServiceError> {
