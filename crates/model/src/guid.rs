@@ -1,4 +1,6 @@
 //! Globally unique identifiers, as the service writes them: 32 lower-case hex digits with dashes.
+//!
+//! Written by hand because `uuid` also reads forms that the service refuses, with braces or `urn:uuid:`.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
 //! A histogram that many threads add to without waiting for each other.
 //!
 //! Whole numbers go in; the unit is the caller's. Buckets are counted one by one and summed when they are read, so a
-//! reading may lack what is being added just then, but never shows a bucket that is larger than the count.
+//! reading may lack what is being added just then, but never shows a bucket that is larger than the count. Written by hand
+//! because the histogram of `prometheus-client` takes a lock for every value.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

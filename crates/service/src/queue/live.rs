@@ -24,7 +24,9 @@ const SCAN_POSITIONS_MAX: usize = 20_000;
 /// Queues remembered at most before those that nobody uses are forgotten (ours).
 const LIVE_MAX: usize = 10_000;
 
-/// The queues in use, by their space.
+/// The queues in use, by their space. Those of requests under way are never forgotten, because a queue must not have two
+/// clocks; so there are `LIVE_MAX` and one for each such request at most. That is also why it is no cache of
+/// `quick_cache`, which evicts what is in use.
 #[derive(Default)]
 pub(super) struct LiveQueues(Mutex<HashMap<SpaceId, Arc<LiveQueue>>>);
 
