@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tavola_advisor::{HeatMap, PriceTable, Traffic};
-use tavola_frontend::{LiveAccounts, Shutdown, Tls};
+use tavola_frontend::{LiveAccounts, Shutdown, Tls, accept};
 use tavola_model::{Clock, DateTime, RandomSource};
 use tavola_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -38,8 +38,6 @@ const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// The first byte of a TLS connection: a record with a part of the handshake.
 const HANDSHAKE: u8 = 0x16;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// How long to wait after an error of the listener before the next try.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How the console behaves where there is a choice.
 pub struct ConsoleSettings {
@@ -122,7 +120,7 @@ impl Console {
         loop {
             let Ok(slot) = slots.clone().acquire_owned().await else { return };
             let (stream, peer) = tokio::select! {
-                accepted = accept(&socket) => accepted,
+                accepted = accept("console", || socket.accept()) => accepted,
                 _ = shutdown.wait_for(|stop| *stop) => return,
             };
             let (console, stop) = (self.clone(), shutdown.clone());
@@ -167,18 +165,6 @@ impl Console {
         tokio::select! {
             _ = connection => {}
             _ = shutdown.wait_for(|stop| *stop) => {}
-        }
-    }
-}
-
-async fn accept(socket: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match socket.accept().await {
-            Ok(accepted) => return accepted,
-            Err(error) => {
-                tracing::debug!(%error, "cannot accept a connection to the console");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
         }
     }
 }

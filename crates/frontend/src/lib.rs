@@ -4,6 +4,7 @@
 //! requests under way finish. Where several servers share a store, an [`Affinity`] hands writes to the one that owns
 //! their partition.
 
+mod accept;
 mod accounts;
 mod answer;
 mod azure_limits;
@@ -27,6 +28,7 @@ mod settings;
 mod table;
 mod tls;
 
+pub use accept::accept;
 pub use accounts::LiveAccounts;
 pub use azure_limits::AzureLimits;
 pub use cluster::{Affinity, AffinityMetrics, Fingerprint, Member, MemberPort};

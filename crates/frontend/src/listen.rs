@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
+use crate::accept::accept;
 use crate::answer::AnswerBody;
 use crate::body::{RequestBody, Transfers};
 use crate::connections::{Connections, OpenConnection};
@@ -30,9 +31,6 @@ use crate::tls::Tls;
 
 /// Becomes true when the server is told to stop.
 pub type Shutdown = watch::Receiver<bool>;
-
-/// How long to wait after an accept failed, for want of file descriptors for example.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// How long other servers on the store are still answered after the server is told to stop. By then they have heard of
 /// it; one that is just sending a write when its connection is closed could not know what became of it.
@@ -87,17 +85,9 @@ impl Frontend {
     /// Accepts connections until told to stop.
     pub async fn serve(self: Arc<Self>, listener: Listener, mut shutdown: Shutdown) {
         loop {
-            let accepted = tokio::select! {
-                accepted = listener.socket.accept() => accepted,
+            let (stream, peer) = tokio::select! {
+                accepted = accept(listener.service.as_str(), || listener.socket.accept()) => accepted,
                 () = stopped(&mut shutdown) => break,
-            };
-            let (stream, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                    continue;
-                }
             };
             let admitted = tokio::select! {
                 admitted = self.connections.admit(peer.ip()) => admitted,

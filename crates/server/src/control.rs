@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tavola_frontend::{LiveAccounts, Shutdown};
+use tavola_frontend::{LiveAccounts, Shutdown, accept};
 use tavola_service::Service;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
-use crate::accept::accept;
 use crate::advising::Advising;
 use crate::store::Store;
 

@@ -24,11 +24,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tavola_frontend::Shutdown;
+use tavola_frontend::{Shutdown, accept};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
-use crate::accept::accept;
 use crate::metrics::{self, Sources};
 
 /// The least that hyper takes.

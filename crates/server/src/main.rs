@@ -1,6 +1,5 @@
 //! `tavola`: settings, wiring, command line. The only crate that reads the environment.
 
-mod accept;
 mod account;
 mod account_file;
 mod accounts;
