@@ -83,9 +83,9 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// How many bytes it has, unless it goes to the end.
+    /// How many bytes it has, unless it goes to the end or has more than can be counted.
     pub fn length(self) -> Option<u64> {
-        self.last.map(|last| last - self.first + 1)
+        self.last?.checked_sub(self.first)?.checked_add(1)
     }
 }
 
@@ -187,4 +187,18 @@ pub enum BlockSource {
     Committed,
     Uncommitted,
     Latest,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_that_is_too_long_to_count_has_no_length() {
+        let length = |first, last| ByteRange { first, last }.length();
+        assert_eq!(length(0, Some(511)), Some(512));
+        assert_eq!(length(1, Some(u64::MAX)), Some(u64::MAX));
+        assert_eq!(length(0, Some(u64::MAX)), None);
+        assert_eq!(length(0, None), None);
+    }
 }
