@@ -2,7 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use tavola_engine::{Change, Decision, Position, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted};
+use bytes::Bytes;
+use tavola_engine::{
+    Change, Decision, Engine, Position, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted,
+};
 use tavola_model::{AccountName, BlobMoment, BlobPath, BlobTarget, DateTime, ErrorCode, ServiceError};
 
 use super::Blobs;
@@ -136,6 +139,33 @@ impl Blobs {
     pub fn fresh_generation(&self) -> u64 {
         u64::from_be_bytes(self.random.bytes())
     }
+}
+
+/// Visits the rows of a blob whose key begins like this, in order, as of one moment, from one of them on and until the
+/// visitor breaks or finds one that does not say what it should (`None`). A row is not kept beyond its visit.
+pub(crate) async fn scan_rows(
+    engine: &dyn Engine,
+    location: &BlobLocation,
+    prefix: &[u8],
+    from: &[u8],
+    mut each: impl FnMut(&[u8], Bytes) -> Option<ControlFlow<()>> + Send,
+) -> Result<(), Failure> {
+    let range = ScanRange {
+        from: Position::at(&location.partition, from),
+        before: Some(Position::partition_end(&location.partition)),
+    };
+    let mut is_damaged = false;
+    let mut visit = |row: ScannedRow<'_>| {
+        if !row.row.starts_with(prefix) {
+            return ControlFlow::Break(());
+        }
+        each(row.row, row.body).unwrap_or_else(|| {
+            is_damaged = true;
+            ControlFlow::Break(())
+        })
+    };
+    engine.scan(location.space, &range, &mut visit).await?;
+    if is_damaged { Err(damaged(location.space)) } else { Ok(()) }
 }
 
 /// The record in a row that was asked for, if there is one.

@@ -12,9 +12,8 @@ use tavola_model::{
 use super::Blobs;
 use super::change::BlobLocation;
 use super::conditions::check_read;
-use super::pieces::{Data, Piece, PieceSource, decode_pieces, select};
+use super::pieces::{Data, PieceSource, select};
 use super::record::{Body, Record};
-use super::rows::{PIECES, damaged, generation_prefix};
 use super::sums::Sums;
 use crate::failure::Failure;
 
@@ -117,34 +116,13 @@ impl Blobs {
                 return Ok(Box::new(BytesSource::new([bytes.slice(at(range.start)..at(range.end))])));
             }
             Body::Data(data) => select([data], range),
-            Body::Pieces { .. } => {
-                let pieces = self.pieces(location, body).await?;
-                select(pieces.iter().map(|piece| &piece.data), range)
+            Body::Pieces { generation, count, .. } => {
+                return self.open_pieces(location, *generation, *count, range).await;
             }
             Body::Pages { generations, .. } => return self.open_pages(location, generations, range).await,
         };
         let source = PieceSource::open(self.contents.clone(), location.space, parts).await?;
         Ok(Box::new(source))
-    }
-
-    /// The pieces of a body, in order.
-    pub async fn pieces(&self, location: &BlobLocation, body: &Body) -> Result<Vec<Piece>, Failure> {
-        let (generation, count) = match body {
-            Body::Data(data) => return Ok(vec![Piece { block: None, data: Data::clone(data) }]),
-            Body::Pages { .. } => return Err(ErrorCode::InvalidBlobType.into()),
-            Body::Pieces { generation, count, .. } => (*generation, *count as usize),
-        };
-        let mut pieces = Vec::new();
-        for found in self.rows_from(location, &generation_prefix(PIECES, generation)).await? {
-            pieces.extend(decode_pieces(&found.body).ok_or_else(|| damaged(location.space))?);
-        }
-        if pieces.len() < count {
-            // The generation was removed since the record was read.
-            let id = tavola_engine::ContentId::MIN;
-            return Err(Failure::Content(ContentError::Missing { space: location.space, id }));
-        }
-        pieces.truncate(count);
-        Ok(pieces)
     }
 }
 

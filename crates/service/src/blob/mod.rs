@@ -22,6 +22,7 @@ mod named;
 mod page_ranges;
 mod pages;
 mod pending;
+mod piece_rows;
 mod pieces;
 mod properties;
 mod put;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
+mod bounds;
 mod contents;
 mod copies;
 mod copy_rules;
@@ -13,3 +14,4 @@ mod scrubber;
 mod states;
 mod troubled;
 mod versions;
+mod watched;
