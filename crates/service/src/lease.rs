@@ -58,11 +58,6 @@ impl Lease {
         }
     }
 
-    /// The id of whoever holds it.
-    pub fn id(&self) -> LeaseId {
-        self.id
-    }
-
     /// A lease, or none, as properties show it.
     pub fn show(lease: Option<&Self>, now: DateTime) -> LeaseShown {
         let state = Self::state(lease, now);

@@ -151,7 +151,7 @@ impl Blobs {
             blobs.index_tags(&location, &tags).await?;
             for _ in 0..ATTEMPTS_MAX {
                 let (replacement, further, basis) = blobs.plan_commit(&location, &put, overwrites).await?;
-                let done = blobs.replace_rows(&location, &replacement, &further, Some(&basis)).await?;
+                let done = blobs.replace_rows(&location, &replacement, &further.into(), Some(&basis)).await?;
                 let Some((superseded, replaced)) = done else { continue };
                 blobs.index_tags_again(&location, &tags).await;
                 if let Some(superseded) = superseded {

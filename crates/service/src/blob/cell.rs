@@ -83,6 +83,13 @@ impl Cell {
         self.fragments = fragments;
     }
 
+    /// Clears all pages but the first ones.
+    pub fn cut(&mut self, pages: u64) {
+        if pages < CELL_PAGES {
+            self.write(pages..CELL_PAGES, None);
+        }
+    }
+
     /// The contents that it names.
     pub fn contents(&self) -> impl Iterator<Item = ContentId> + '_ {
         self.fragments.iter().filter_map(|fragment| fragment.data.content())

@@ -9,8 +9,9 @@ use tavola_engine::{
 use tavola_model::{AccountName, BlobMoment, BlobPath, BlobTarget, DateTime, ErrorCode, ServiceError};
 
 use super::Blobs;
+use super::prepare::decode_note;
 use super::record::Record;
-use super::rows::{Earlier, RECORD_ROW, Role, damaged, earlier_row, partition};
+use super::rows::{EARLIER, Earlier, NOTE, RECORD_ROW, Role, damaged, earlier_row, partition, split_row};
 use crate::catalog::ResourceKind;
 use crate::failure::Failure;
 
@@ -26,7 +27,7 @@ pub(crate) struct BlobLocation {
 /// A row of a blob that a scan has given.
 pub(crate) struct FoundRow {
     pub row: Vec<u8>,
-    pub body: bytes::Bytes,
+    pub body: Bytes,
 }
 
 impl Blobs {
@@ -117,21 +118,61 @@ impl Blobs {
         decided
     }
 
+    /// Visits the rows of a blob whose key begins like this, in order, as of one moment, from one of them on and until the
+    /// visitor breaks or finds one that does not say what it should (`None`). A row is not kept beyond its visit.
+    pub async fn visit_rows(
+        &self,
+        location: &BlobLocation,
+        prefix: &[u8],
+        from: &[u8],
+        each: impl FnMut(&[u8], Bytes) -> Option<ControlFlow<()>> + Send,
+    ) -> Result<(), Failure> {
+        scan_rows(self.engine.as_ref(), location, prefix, from, each).await
+    }
+
+    /// Visits the earlier states of a blob, by time.
+    pub async fn visit_earlier(
+        &self,
+        location: &BlobLocation,
+        mut each: impl FnMut(DateTime, Earlier) -> ControlFlow<()> + Send,
+    ) -> Result<(), Failure> {
+        self.visit_rows(location, &[EARLIER], &[EARLIER], |row, body| {
+            let time = split_row(row).and_then(|(_, time, _)| DateTime::from_ticks(time))?;
+            Some(each(time, Earlier::decode(&body)?))
+        })
+        .await
+    }
+
+    /// Visits the notes on generations that are being written: which, and since when no more rows were added.
+    pub async fn visit_notes(
+        &self,
+        location: &BlobLocation,
+        mut each: impl FnMut(u64, DateTime) + Send,
+    ) -> Result<(), Failure> {
+        self.visit_rows(location, &[NOTE], &[NOTE], |row, body| {
+            each(split_row(row)?.1, decode_note(&body)?);
+            Some(ControlFlow::Continue(()))
+        })
+        .await
+    }
+
+    /// Removes those of these rows that are there.
+    pub async fn remove_rows(&self, location: &BlobLocation, rows: &[&[u8]]) -> Result<(), Failure> {
+        self.transact(location, rows, |_, found| {
+            let there = found.iter().enumerate().filter(|(_, row)| row.is_some());
+            Ok((there.map(|(index, _)| Change::Delete { index }).collect(), ()))
+        })
+        .await
+    }
+
     /// The rows of a blob whose key begins like this, in order, as of one moment.
     pub async fn rows_from(&self, location: &BlobLocation, prefix: &[u8]) -> Result<Vec<FoundRow>, Failure> {
-        let range = ScanRange {
-            from: Position::at(&location.partition, prefix),
-            before: Some(Position::partition_end(&location.partition)),
-        };
         let mut rows = Vec::new();
-        let mut visit = |row: ScannedRow<'_>| {
-            if !row.row.starts_with(prefix) {
-                return ControlFlow::Break(());
-            }
-            rows.push(FoundRow { row: row.row.to_vec(), body: row.body });
-            ControlFlow::Continue(())
-        };
-        self.engine.scan(location.space, &range, &mut visit).await?;
+        self.visit_rows(location, prefix, prefix, |row, body| {
+            rows.push(FoundRow { row: row.to_vec(), body });
+            Some(ControlFlow::Continue(()))
+        })
+        .await?;
         Ok(rows)
     }
 
@@ -141,8 +182,7 @@ impl Blobs {
     }
 }
 
-/// Visits the rows of a blob whose key begins like this, in order, as of one moment, from one of them on and until the
-/// visitor breaks or finds one that does not say what it should (`None`). A row is not kept beyond its visit.
+/// What `visit_rows` does, for whoever has only the engine.
 pub(crate) async fn scan_rows(
     engine: &dyn Engine,
     location: &BlobLocation,

@@ -4,6 +4,7 @@
 //! (`pending.rs`). Whoever executes a copy has already found that
 //! the caller may read the source.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,10 +21,13 @@ use super::change::BlobLocation;
 use super::conditions::{Unmet, check_source};
 use super::get::resolve_range;
 use super::pending::PendingCopy;
-use super::pieces::{Data, Piece};
+use super::piece_rows::{PieceRows, removed};
+use super::pieces::{Data, Piece, encode_pieces};
+use super::prepare::{Further, Preparation};
 use super::put::Replacement;
 use super::receive::Unnamed;
 use super::record::{Body, Record, StoredTier};
+use super::rows::pieces_row;
 use super::sums::Sums;
 use crate::execute::Overwrites;
 use crate::failure::Failure;
@@ -35,7 +39,7 @@ const ATTEMPTS_MAX: usize = 4;
 /// A body that was copied and is not named yet.
 pub(crate) struct CopiedBody {
     pub body: Body,
-    pub further: Vec<(Vec<u8>, bytes::Bytes)>,
+    pub further: Further,
     pub unnamed: Vec<Unnamed>,
 }
 
@@ -72,14 +76,15 @@ impl Blobs {
         let (kind, copied, told) = if let Some(pending) = &pending {
             self.note_copy(&location, pending).await?;
             let body = self.empty_body(&record);
-            (record.kind, CopiedBody { body, further: Vec::new(), unnamed: Vec::new() }, None)
+            (record.kind, CopiedBody { body, further: Further::default(), unnamed: Vec::new() }, None)
         } else if copy.is_sync {
             let announced = TransferSums { md5: copy.source_md5, ..TransferSums::default() };
             let (unnamed, sums) =
                 self.copy_bytes(&source_place, &record, 0..total, &location, &announced).await?;
             let body = Body::Data(unnamed.data());
             let told = Some(sums.told(&announced));
-            (BlobKind::Block, CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] }, told)
+            let further = Further::default();
+            (BlobKind::Block, CopiedBody { body, further, unnamed: vec![unnamed] }, told)
         } else {
             (record.kind, self.copy_body(&source_place, &record, &location, &AtomicU64::new(0)).await?, None)
         };
@@ -170,7 +175,7 @@ impl Blobs {
             answer: Unmet::of_write,
             overwrites,
         };
-        let replaced = self.replace(location, replacement, Vec::new(), vec![unnamed]).await?;
+        let replaced = self.replace(location, replacement, Further::default(), vec![unnamed]).await?;
         Ok(BlobWritten {
             changed: Changed(replaced.changed),
             md5: told.md5,
@@ -289,7 +294,7 @@ impl Blobs {
 
     /// Copies a body as it is, with its blocks or pages. `copied` says how far it is, meanwhile.
     pub async fn copy_body(
-        &self,
+        self: &Arc<Self>,
         from: &BlobLocation,
         record: &Record,
         to: &BlobLocation,
@@ -306,7 +311,7 @@ impl Blobs {
     }
 
     async fn try_copy_body(
-        &self,
+        self: &Arc<Self>,
         from: &BlobLocation,
         record: &Record,
         to: &BlobLocation,
@@ -316,34 +321,66 @@ impl Blobs {
             Body::Data(data) => {
                 let unnamed = self.copy_data(from, data, to, so_far).await?;
                 let body = Body::Data(unnamed.data());
-                Ok(CopiedBody { body, further: Vec::new(), unnamed: vec![unnamed] })
+                Ok(CopiedBody { body, further: Further::default(), unnamed: vec![unnamed] })
             }
-            Body::Pieces { length, .. } => {
-                let mut left = *length;
-                let (mut pieces, mut unnamed) = (Vec::new(), Vec::new());
-                for Piece { block, data } in self.pieces(from, &record.body).await? {
-                    // The last piece of a snapshot may have grown since.
-                    let data = match data {
-                        Data::Inline(bytes) => {
-                            let end = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-                            Data::Inline(bytes.slice(..end))
-                        }
-                        content @ Data::Content(_) => content,
-                    };
-                    left -= data.length();
-                    let copied = self.copy_data(from, &data, to, so_far).await?;
-                    pieces.push(Piece { block, data: copied.data() });
-                    unnamed.push(copied);
-                }
-                let (body, further) = self.plan_pieces(&pieces);
+            Body::Pieces { generation, count, length, .. } => {
+                let source = PieceRows { generation: *generation, next: 0, left: *count };
+                let (rows, number) = self.copy_pieces(from, source, *length, to, so_far).await?;
+                let body = Body::Pieces {
+                    generation: rows.generation,
+                    rows: number,
+                    count: *count,
+                    length: *length,
+                };
+                let (further, unnamed) = rows.finish();
                 Ok(CopiedBody { body, further, unnamed })
             }
-            Body::Pages { generations, length } => {
-                let (further, generation, unnamed) = self.copy_pages(from, generations, to, so_far).await?;
-                let body = Body::Pages { generations: vec![generation], length: *length };
+            Body::Pages { length, .. } => {
+                let rows = self.copy_pages(from, &record.body, to, so_far).await?;
+                let body = Body::Pages { generations: vec![rows.generation], length: *length };
+                let (further, unnamed) = rows.finish();
                 Ok(CopiedBody { body, further, unnamed })
             }
         }
+    }
+
+    /// Copies the rows of pieces one by one; gives how many they are.
+    async fn copy_pieces(
+        self: &Arc<Self>,
+        from: &BlobLocation,
+        mut source: PieceRows,
+        length: u64,
+        to: &BlobLocation,
+        so_far: &AtomicU64,
+    ) -> Result<(Preparation, u32), Failure> {
+        let (mut rows, mut number, mut left) = (Preparation::new(self, to), 0, length);
+        while source.left > 0 {
+            let mut found = None;
+            source
+                .visit(self.engine.as_ref(), from, |pieces| {
+                    found = Some(pieces);
+                    ControlFlow::Break(())
+                })
+                .await?;
+            let (mut pieces, mut unnamed) = (Vec::new(), Vec::new());
+            for Piece { block, data } in found.ok_or_else(|| removed(from))? {
+                // The last piece of a snapshot may have grown since.
+                let data = match data {
+                    Data::Inline(bytes) => {
+                        let end = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                        Data::Inline(bytes.slice(..end))
+                    }
+                    content @ Data::Content(_) => content,
+                };
+                left = left.saturating_sub(data.length());
+                let copied = self.copy_data(from, &data, to, so_far).await?;
+                pieces.push(Piece { block, data: copied.data() });
+                unnamed.push(copied);
+            }
+            rows.add(pieces_row(rows.generation, number), encode_pieces(&pieces).into(), unnamed).await?;
+            number += 1;
+        }
+        Ok((rows, number))
     }
 
     pub async fn copy_data(

@@ -131,7 +131,11 @@ impl Blobs {
         }
     }
 
-    async fn run_copy(&self, location: &BlobLocation, pending: &PendingCopy) -> Result<(), Failure> {
+    async fn run_copy(
+        self: &Arc<Self>,
+        location: &BlobLocation,
+        pending: &PendingCopy,
+    ) -> Result<(), Failure> {
         let is_pending = |record: Option<&Record>| record.is_some_and(|record| record.is_copying(pending.id));
         if is_pending(self.record(location).await?.as_ref()) {
             match self.copy_noted(location, pending).await {
@@ -147,7 +151,11 @@ impl Blobs {
     }
 
     /// Copies the bytes and gives them to the target, if it still waits for them.
-    async fn copy_noted(&self, location: &BlobLocation, pending: &PendingCopy) -> Result<(), Failure> {
+    async fn copy_noted(
+        self: &Arc<Self>,
+        location: &BlobLocation,
+        pending: &PendingCopy,
+    ) -> Result<(), Failure> {
         let source_place = self.location(&pending.account, &pending.source.path).await?;
         let source = self.state(&source_place, &pending.source).await?;
         if source.changed != pending.changed {
@@ -155,7 +163,7 @@ impl Blobs {
         }
         let copied = self.copy_telling(&source_place, &source, location, pending.id).await?;
         let mut rows: Vec<&[u8]> = vec![RECORD_ROW];
-        rows.extend(copied.further.iter().map(|(row, _)| row.as_slice()));
+        rows.extend(copied.further.names());
         let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
             let Some(mut record) =
                 record_in(location, &rows[0])?.filter(|record| record.is_copying(pending.id))
@@ -166,23 +174,18 @@ impl Blobs {
             record.changed = now;
             record.end_copy(CopyStatus::Success, None, now);
             let mut changes = vec![put_record(0, &record)];
-            changes.extend(
-                copied
-                    .further
-                    .iter()
-                    .enumerate()
-                    .map(|(at, (_, body))| Change::Put { index: 1 + at, body: body.clone() }),
-            );
+            changes.extend(copied.further.changes(1, rows)?);
             Ok((changes, ()))
         };
         let done = self.transact(location, &rows, decide).await;
         settle(copied.unnamed, &done);
+        copied.further.settle(&done);
         done
     }
 
     /// Copies a body, and says in the record of the target now and then how far it is.
     async fn copy_telling(
-        &self,
+        self: &Arc<Self>,
         from: &BlobLocation,
         source: &Record,
         to: &BlobLocation,

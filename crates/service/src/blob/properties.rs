@@ -27,30 +27,57 @@ impl Blobs {
         set: SetBlobHeaders,
     ) -> Result<(Changed, Option<u64>), Failure> {
         let location = self.location(account, &set.blob).await?;
-        if let Some(length) = set.length {
-            let record = self.check_before(&location, &set.conditions, Unmet::of_write).await?;
-            let record = record.ok_or(ErrorCode::BlobNotFound)?;
-            if record.kind.blob_type() != BlobType::Page {
+        match set.length {
+            None => {
+                self.change_record(&location, &set.conditions, |now, record| apply(&set, now, record)).await
+            }
+            Some(length) => {
+                let blobs = self.clone();
+                to_its_end(async move { blobs.resize(&location, &set, length).await }).await
+            }
+        }
+    }
+
+    /// Sets headers and the length of a page blob. What lies behind the length is not seen, so a blob becomes shorter by
+    /// its record alone. Before it grows, what lies behind its end is cleared.
+    async fn resize(
+        self: &Arc<Self>,
+        location: &BlobLocation,
+        set: &SetBlobHeaders,
+        length: u64,
+    ) -> Result<(Changed, Option<u64>), Failure> {
+        for _ in 0..ATTEMPTS_MAX {
+            let known = self.check_before(location, &set.conditions, Unmet::of_write).await?;
+            let known = known.ok_or(ErrorCode::BlobNotFound)?;
+            if known.kind.blob_type() != BlobType::Page {
                 return Err(ErrorCode::InvalidBlobType.into());
             }
-            // If it grows again, what comes back is zero.
-            self.clear_behind(&location, length).await?;
-        }
-        self.change_record(&location, &set.conditions, |now, record| {
-            if let Some(headers) = &set.headers {
-                record.headers = headers.clone();
-            }
-            resize(record, &set)?;
-            // Properties tell of a copy as long as nobody has written to its target since.
-            record.copy = record.copy.take().filter(|copy| copy.status == CopyStatus::Pending);
-            record.changed = now;
-            let sequence = match record.kind {
-                BlobKind::Page { sequence } => Some(sequence),
-                BlobKind::Block | BlobKind::Append { .. } => None,
+            let cleared =
+                if length > known.body.length() { self.clear_behind(location).await? } else { None };
+            let cleared = cleared.map(|cleared| (cleared.changed, cleared.body));
+            let change = |now, record: &mut Record| {
+                record.refuse_while_copying()?;
+                let is_cleared = cleared
+                    .as_ref()
+                    .is_some_and(|(changed, body)| record.changed == *changed && record.body == *body);
+                if length > record.body.length() && !is_cleared {
+                    return Err(Failure::from(ErrorCode::ServerBusy));
+                }
+                Ok((apply(set, now, record)?, length < known.body.length()))
             };
-            Ok((Changed(now), sequence))
-        })
-        .await
+            match self.change_record(location, &set.conditions, change).await {
+                // It was written to since it was cleared behind its end.
+                Err(Failure::Refused(error)) if error.code == ErrorCode::ServerBusy => {}
+                Err(error) => return Err(error),
+                Ok((done, is_shorter)) => {
+                    if is_shorter {
+                        self.clear_behind_later(location);
+                    }
+                    return Ok(done);
+                }
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
     }
 
     pub async fn set_metadata(
@@ -235,6 +262,25 @@ fn of_change(unmet: Unmet) -> ErrorCode {
         Unmet::Exists => ErrorCode::ConditionNotMet,
         other => other.of_write(),
     }
+}
+
+fn apply(
+    set: &SetBlobHeaders,
+    now: DateTime,
+    record: &mut Record,
+) -> Result<(Changed, Option<u64>), Failure> {
+    if let Some(headers) = &set.headers {
+        record.headers = headers.clone();
+    }
+    resize(record, set)?;
+    // Properties tell of a copy as long as nobody has written to its target since.
+    record.copy = record.copy.take().filter(|copy| copy.status == CopyStatus::Pending);
+    record.changed = now;
+    let sequence = match record.kind {
+        BlobKind::Page { sequence } => Some(sequence),
+        BlobKind::Block | BlobKind::Append { .. } => None,
+    };
+    Ok((Changed(now), sequence))
 }
 
 /// What only page blobs have.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tavola_engine::{ByteSource, BytesSource, Change, ContentSize, StoredRow};
 use tavola_model::{
     AccountName, BlobConditions, BlobKind, BlobWritten, Changed, CopyShown, DateTime, ErrorCode, NewBlob,
@@ -13,6 +12,7 @@ use super::Blobs;
 use super::change::{BlobLocation, put_record, record_in};
 use super::conditions::{Unmet, check_write};
 use super::pieces::Data;
+use super::prepare::Further;
 use super::receive::Unnamed;
 use super::record::{Body, Record, StoredTier};
 use super::rows::{RECORD_ROW, STAGE_ROW, earlier_row};
@@ -84,9 +84,9 @@ impl Blobs {
         // left uncommitted under its name: those are found by the scrubber.
         let is_one_row = before.is_none() && replacement.new.tags.is_empty() && replacement.is_inline();
         let replaced = if is_one_row {
-            Box::pin(self.replace_now(location, replacement, Vec::new(), unnamed)).await?
+            Box::pin(self.replace_now(location, replacement, Further::default(), unnamed)).await?
         } else {
-            self.replace(location, replacement, Vec::new(), unnamed).await?
+            self.replace(location, replacement, Further::default(), unnamed).await?
         };
         Ok(BlobWritten {
             changed: Changed(replaced.changed),
@@ -114,7 +114,7 @@ impl Blobs {
         self: &Arc<Self>,
         location: BlobLocation,
         replacement: Replacement,
-        further: Vec<(Vec<u8>, Bytes)>,
+        further: Further,
         unnamed: Vec<Unnamed>,
     ) -> Result<Replaced, Failure> {
         let blobs = self.clone();
@@ -125,13 +125,14 @@ impl Blobs {
         self: &Arc<Self>,
         location: BlobLocation,
         replacement: Replacement,
-        further: Vec<(Vec<u8>, Bytes)>,
+        further: Further,
         unnamed: Vec<Unnamed>,
     ) -> Result<Replaced, Failure> {
         let tags = replacement.new.tags.clone();
         self.index_tags(&location, &tags).await?;
         let done = self.replace_rows(&location, &replacement, &further, None).await;
         settle(unnamed, &done);
+        further.settle(&done);
         let (superseded, replaced) = done?.expect("there is no basis that could change");
         self.index_tags_again(&location, &tags).await;
         if let Some(superseded) = superseded {
@@ -146,7 +147,7 @@ impl Blobs {
         &self,
         location: &BlobLocation,
         replacement: &Replacement,
-        further: &[(Vec<u8>, Bytes)],
+        further: &Further,
         basis: Option<&Basis>,
     ) -> Result<Option<(Option<Superseded>, Replaced)>, Failure> {
         let keep = self.keep_policy(location).await?;
@@ -155,7 +156,7 @@ impl Blobs {
             let known = if keep.keeps_overwritten() { self.record(location).await? } else { None };
             let earlier = known.as_ref().map(|known| earlier_row(known.kept_at()));
             let mut rows = vec![RECORD_ROW, STAGE_ROW];
-            rows.extend(further.iter().map(|(row, _)| row.as_slice()));
+            rows.extend(further.names());
             rows.extend(earlier.as_deref());
             let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
                 let old = record_in(location, &rows[0])?;
@@ -176,16 +177,11 @@ impl Blobs {
                 let record = replacement.record(old.as_ref(), lease, now, version);
                 let mut changes = vec![put_record(0, &record)];
                 changes.extend(rows[1].is_some().then_some(Change::Delete { index: 1 }));
-                changes.extend(
-                    further
-                        .iter()
-                        .enumerate()
-                        .map(|(at, (_, body))| Change::Put { index: 2 + at, body: body.clone() }),
-                );
+                changes.extend(further.changes(2, rows)?);
                 let is_kept = keep.keeps_overwritten() && old.is_some();
                 if let (Some(old), true) = (&old, is_kept) {
                     let body = keep.overwritten(old, now).encode().into();
-                    changes.push(Change::Put { index: 2 + further.len(), body });
+                    changes.push(Change::Put { index: 2 + further.count(), body });
                 }
                 let superseded = Superseded { record: old, had_stage: rows[1].is_some(), is_kept };
                 let done = (superseded.or_nothing(), Replaced { changed: now, version });

@@ -5,12 +5,14 @@
 //! | `10` | the record |
 //! | `20` | the stage: which generation of uncommitted blocks counts |
 //! | `30` time | an earlier state: a snapshot, a version, or what was deleted and can be had back |
+//! | `35` generation | a note that rows of this generation are being written, which no record names yet (`prepare.rs`) |
 //! | `40` generation, number | pieces of the body |
 //! | `50` stage generation, block id | an uncommitted block |
 //! | `60` generation, cell | pages |
 //!
 //! A generation is a random number that nobody has used in the partition. Rows of a generation that no record, no
-//! earlier state and no stage names are invisible, and `tidy.rs` removes them.
+//! earlier state, no stage and no note names are invisible, and `tidy.rs` removes them. All that names a generation
+//! comes before the rows of generations, so one scan tells which of those are alive.
 
 use tavola_engine::SpaceId;
 use tavola_model::{BlobName, BlockId, DateTime};
@@ -23,6 +25,7 @@ use crate::failure::Failure;
 pub(crate) const RECORD_ROW: &[u8] = &[10];
 pub(crate) const STAGE_ROW: &[u8] = &[20];
 pub(crate) const EARLIER: u8 = 30;
+pub(crate) const NOTE: u8 = 35;
 pub(crate) const PIECES: u8 = 40;
 pub(crate) const STAGED: u8 = 50;
 pub(crate) const PAGES: u8 = 60;
@@ -41,6 +44,10 @@ pub(crate) fn name_bytes(text: &str) -> Vec<u8> {
 
 pub(crate) fn earlier_row(time: DateTime) -> Vec<u8> {
     numbered(EARLIER, &time.ticks().to_be_bytes(), &[])
+}
+
+pub(crate) fn note_row(generation: u64) -> Vec<u8> {
+    numbered(NOTE, &generation.to_be_bytes(), &[])
 }
 
 pub(crate) fn pieces_row(generation: u64, number: u32) -> Vec<u8> {

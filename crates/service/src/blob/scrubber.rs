@@ -4,7 +4,7 @@
 //!
 //! 1. It drops the contents of spaces that are gone. A space is made before its first content and never comes back.
 //! 2. It reads the rows of every container for blobs that have something old: uncommitted blocks, deleted states that can no
-//!    longer be restored. It tidies those.
+//!    longer be restored, rows that were written in advance and given up. It tidies those.
 //! 3. It visits every content, reads all of it, so that damage is found while there are copies elsewhere, and asks the
 //!    partition that owns it whether a row names it. It drops those that none does, but only when they are a day old:
 //!    uploads are held to twelve hours, so by then a row names a content or none ever will.
@@ -23,7 +23,8 @@ use tavola_model::{BlobName, BlobPath, ContainerName, DateTime, KeyBytes};
 use super::Blobs;
 use super::change::BlobLocation;
 use super::list::NAMES_FROM;
-use super::rows::{EARLIER, Earlier, STAGE_ROW, Stage, damaged};
+use super::prepare::decode_note;
+use super::rows::{EARLIER, Earlier, NOTE, STAGE_ROW, Stage, damaged, earlier_row, note_row};
 use crate::catalog::ResourceKind;
 use crate::failure::Failure;
 
@@ -230,7 +231,7 @@ impl Blobs {
         Ok(dropped)
     }
 
-    /// Removes what has had its time in a partition: uncommitted blocks, deleted states, dead generations.
+    /// Removes what has had its time in a partition: uncommitted blocks, deleted states, notes, dead generations.
     async fn tidy_old(&self, location: &BlobLocation) -> Result<(), Failure> {
         let now = self.clock.now();
         self.transact(location, &[STAGE_ROW], |_, rows| {
@@ -240,17 +241,34 @@ impl Blobs {
             Ok((is_old.then_some(tavola_engine::Change::Delete { index: 0 }).into_iter().collect(), ()))
         })
         .await?;
-        for (row, earlier) in self.earlier(location).await? {
+        let mut old: Vec<Vec<u8>> = Vec::new();
+        self.visit_earlier(location, |time, earlier| {
             if earlier.deleted.is_some_and(|deleted| deleted.until <= now) {
-                self.transact(location, &[&row], |_, rows| {
-                    let is_there = rows[0].is_some();
-                    let delete = tavola_engine::Change::Delete { index: 0 };
-                    Ok((is_there.then_some(delete).into_iter().collect(), ()))
-                })
-                .await?;
+                old.push(earlier_row(time));
             }
+            ControlFlow::Continue(())
+        })
+        .await?;
+        for row in &old {
+            self.remove_rows(location, &[row]).await?;
         }
-        self.tidy(location, &[]).await
+        old.clear();
+        self.visit_notes(location, |generation, written| {
+            if is_note_old(written, now) {
+                old.push(note_row(generation));
+            }
+        })
+        .await?;
+        for row in &old {
+            self.transact(location, &[row], |_, rows| {
+                let written = rows[0].as_ref().and_then(|row| decode_note(&row.body));
+                let is_old = written.is_some_and(|written| is_note_old(written, now));
+                Ok((is_old.then_some(tavola_engine::Change::Delete { index: 0 }).into_iter().collect(), ()))
+            })
+            .await?;
+        }
+        self.tidy(location, &[]).await?;
+        self.fold(location).await
     }
 }
 
@@ -259,10 +277,18 @@ fn is_old(row: &ScannedRow<'_>, now: DateTime) -> bool {
     if row.row == STAGE_ROW {
         return Stage::decode(&row.body).is_some_and(|stage| is_stage_old(&stage, now));
     }
+    if row.row.first() == Some(&NOTE) {
+        return decode_note(&row.body).is_some_and(|written| is_note_old(written, now));
+    }
     row.row.first() == Some(&EARLIER)
         && Earlier::decode(&row.body)
             .and_then(|earlier| earlier.deleted)
             .is_some_and(|deleted| deleted.until <= now)
+}
+
+/// Whether whoever wrote rows in advance has gone away.
+fn is_note_old(written: DateTime, now: DateTime) -> bool {
+    written.ticks().saturating_add(ticks(AGE_MIN)) < now.ticks()
 }
 
 fn is_stage_old(stage: &Stage, now: DateTime) -> bool {

@@ -1,5 +1,6 @@
 //! Snapshots: taken, deleted, had back; and deleting and undeleting the blob itself.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tavola_engine::{Change, StoredRow};
@@ -12,9 +13,10 @@ use super::Blobs;
 use super::change::{BlobLocation, existing_in, put_record, record_in};
 use super::conditions::{Unmet, check_write};
 use super::keep::next_tick;
+use super::pages::scan_cells;
 use super::put::{ATTEMPTS_MAX, Superseded};
 use super::record::{Body, Record};
-use super::rows::{EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, damaged, earlier_row};
+use super::rows::{Earlier, RECORD_ROW, Role, STAGE_ROW, damaged, earlier_row};
 use crate::catalog::to_its_end;
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
@@ -39,6 +41,7 @@ impl Blobs {
             let known = self.record(&location).await?.ok_or(ErrorCode::BlobNotFound)?;
             let time = self.clock.now().max(next_tick(known.changed.max(known.kept_at()))).max(after);
             let (row, own) = (earlier_row(time), earlier_row(known.kept_at()));
+            let is_unwritten = self.is_newest_unwritten(&location, &known).await?;
             let taken = self
                 .transact(&location, &[RECORD_ROW, &row, &own], |now, rows| {
                     let mut record = existing_in(&location, &rows[0])?;
@@ -47,7 +50,15 @@ impl Blobs {
                     if rows[1].is_some() || record.changed >= time || !is_same {
                         return Ok((Vec::new(), None));
                     }
-                    let kept = record.fork(generation);
+                    let is_unwritten = is_unwritten && record.changed == known.changed;
+                    let mut kept = record.fork(generation);
+                    if let (true, Body::Pages { generations: now, .. }, Body::Pages { generations: then, .. }) =
+                        (is_unwritten, &mut record.body, &mut kept.body)
+                    {
+                        // Nothing was written since the last snapshot, so the blob goes on in the same generation.
+                        now.remove(0);
+                        then.remove(0);
+                    }
                     let mut snapshot = Record { version: None, ..kept.clone() };
                     if !asked.metadata.is_empty() {
                         snapshot.metadata = asked.metadata.clone();
@@ -196,6 +207,20 @@ impl Blobs {
         Err(ErrorCode::ServerBusy.into())
     }
 
+    /// Whether no pages were written since the last snapshot of a page blob.
+    async fn is_newest_unwritten(&self, location: &BlobLocation, record: &Record) -> Result<bool, Failure> {
+        let (Body::Pages { .. }, [newest, _, ..]) = (&record.body, record.body.generations()) else {
+            return Ok(false);
+        };
+        let mut is_unwritten = true;
+        scan_cells(self.engine.as_ref(), location, *newest, 0..u64::MAX, |_, _| {
+            is_unwritten = false;
+            ControlFlow::Break(Ok(()))
+        })
+        .await?;
+        Ok(is_unwritten)
+    }
+
     async fn delete_earlier(
         self: &Arc<Self>,
         location: BlobLocation,
@@ -285,13 +310,13 @@ impl Blobs {
 
     /// The earlier states of a blob, by time.
     pub async fn earlier(&self, location: &BlobLocation) -> Result<Vec<(Vec<u8>, Earlier)>, Failure> {
-        let rows = self.rows_from(location, &[EARLIER]).await?;
-        rows.into_iter()
-            .map(|found| {
-                let earlier = Earlier::decode(&found.body).ok_or_else(|| damaged(location.space))?;
-                Ok((found.row, earlier))
-            })
-            .collect()
+        let mut found = Vec::new();
+        self.visit_earlier(location, |time, earlier| {
+            found.push((earlier_row(time), earlier));
+            ControlFlow::Continue(())
+        })
+        .await?;
+        Ok(found)
     }
 }
 

@@ -1,13 +1,14 @@
 //! Cleaning up behind a change: rows and contents that nothing names any more.
 //!
-//! What a record, an earlier state or the stage names is alive; a generation that none of them names is dead for ever,
+//! What a record, an earlier state, the stage or a note names is alive; a generation that none of them names is dead for ever,
 //! because only what is alive is ever named again. So the rows of dead generations can be removed at any time, and a
 //! content that only they named can be dropped after them. A crash before that leaves it to the scrubber.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use tavola_engine::{Change, ContentId, SpaceId};
+use tavola_engine::{ContentId, SpaceId};
 use tavola_model::BlobTags;
 
 use super::Blobs;
@@ -17,7 +18,7 @@ use super::pieces::{Data, decode_pieces};
 use super::put::Superseded;
 use super::record::{Body, Record};
 use super::rows::{
-    EARLIER, Earlier, PAGES, PIECES, RECORD_ROW, STAGE_ROW, STAGED, Stage, damaged, decode_data, split_row,
+    EARLIER, Earlier, NOTE, PAGES, PIECES, RECORD_ROW, STAGE_ROW, STAGED, Stage, decode_data, split_row,
 };
 use crate::failure::Failure;
 
@@ -63,7 +64,8 @@ impl Blobs {
                         contents.extend(data.content());
                     }
                 }
-                blobs.tidy(&location, &contents).await
+                blobs.tidy(&location, &contents).await?;
+                blobs.fold(&location).await
             };
             if let Err(error) = done.await {
                 tracing::debug!(%error, "cannot remove superseded rows and contents of a blob; the scrubber will");
@@ -103,11 +105,7 @@ impl Blobs {
         named.dead.extend(overwritten);
         for rows in named.dead_rows.chunks(ROWS_A_STEP_MAX) {
             let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
-            self.transact(location, &rows, |_, found| {
-                let there = found.iter().enumerate().filter(|(_, row)| row.is_some());
-                Ok((there.map(|(index, _)| Change::Delete { index }).collect(), ()))
-            })
-            .await?;
+            self.remove_rows(location, &rows).await?;
         }
         let dead: Vec<ContentId> = named.dead.difference(&named.alive).copied().collect();
         if !dead.is_empty() {
@@ -118,45 +116,51 @@ impl Blobs {
 
     /// What the rows of a blob name, as of one moment.
     pub async fn named(&self, location: &BlobLocation) -> Result<Named, Failure> {
-        let rows = self.rows_from(location, &[]).await?;
-        let damaged = || damaged(location.space);
         let (mut generations, mut stage, mut named) = (HashSet::new(), None, Named::default());
-        for found in &rows {
-            if found.row == RECORD_ROW {
-                let record = Record::decode(&found.body).ok_or_else(damaged)?;
-                note(&record, &mut generations, &mut named.alive);
-            } else if found.row == STAGE_ROW {
-                stage = Some(Stage::decode(&found.body).ok_or_else(damaged)?.generation);
-            } else if found.row.first() == Some(&EARLIER) {
-                let earlier = Earlier::decode(&found.body).ok_or_else(damaged)?;
-                note(&earlier.record, &mut generations, &mut named.alive);
+        // What names a generation comes before its rows, so none of them has to be kept.
+        self.visit_rows(location, &[], &[], |row, body| {
+            if row == RECORD_ROW {
+                note(&Record::decode(&body)?, &mut generations, &mut named.alive);
+                return Some(ControlFlow::Continue(()));
             }
-        }
-        for found in rows {
-            let Some((kind, generation, _)) = split_row(&found.row) else { continue };
+            if row == STAGE_ROW {
+                stage = Some(Stage::decode(&body)?.generation);
+                return Some(ControlFlow::Continue(()));
+            }
+            let Some((kind, generation, _)) = split_row(row) else { return Some(ControlFlow::Continue(())) };
             let (is_alive, contents): (bool, Vec<ContentId>) = match kind {
+                EARLIER => {
+                    note(&Earlier::decode(&body)?.record, &mut generations, &mut named.alive);
+                    return Some(ControlFlow::Continue(()));
+                }
+                NOTE => {
+                    generations.insert(generation);
+                    return Some(ControlFlow::Continue(()));
+                }
                 PIECES => {
-                    let pieces = decode_pieces(&found.body).ok_or_else(damaged)?;
+                    let pieces = decode_pieces(&body)?;
                     let contents = pieces.iter().filter_map(|piece| piece.data.content()).collect();
                     (generations.contains(&generation), contents)
                 }
                 STAGED => {
-                    let data = decode_data(&found.body).ok_or_else(damaged)?;
+                    let data = decode_data(&body)?;
                     (stage == Some(generation), data.content().into_iter().collect())
                 }
                 PAGES => {
-                    let cell = Cell::decode(&found.body).ok_or_else(damaged)?;
+                    let cell = Cell::decode(&body)?;
                     (generations.contains(&generation), cell.contents().collect())
                 }
-                _ => continue,
+                _ => return Some(ControlFlow::Continue(())),
             };
             if is_alive {
                 named.alive.extend(contents);
             } else {
                 named.dead.extend(contents);
-                named.dead_rows.push(found.row);
+                named.dead_rows.push(row.to_vec());
             }
-        }
+            Some(ControlFlow::Continue(()))
+        })
+        .await?;
         Ok(named)
     }
 }

@@ -1,7 +1,12 @@
 //! Blobs of many rows, and what their requests cost: no transaction and no look at rows is larger than it must be.
 
+use std::sync::atomic::Ordering;
+
 use bytes::{Bytes, BytesMut};
-use tavola_model::{AppendConditions, BlobCommand, ByteRange, NewKind};
+use tavola_model::{
+    AccountName, AppendConditions, BlobCommand, BlobConditions, ByteRange, CopyBlob, CopySource, NewKind,
+    RehydratePriority, VersionConditions,
+};
 
 use crate::bench::{append, bytes, new_blob, path};
 use crate::watched::Watched;
@@ -38,4 +43,68 @@ fn a_range_of_a_long_log_is_read_a_few_rows_at_a_time() {
     let more = bytes(7, 100);
     watched.bench.run_with(append("log", &more, AppendConditions::default()), more).unwrap();
     assert!(watched.bench.read(snapshot, None).unwrap() == whole);
+}
+
+fn source(name: &str) -> CopySource {
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    CopySource {
+        shown: format!("http://127.0.0.1/devstoreaccount1/box/{name}"),
+        host: "127.0.0.1".to_owned(),
+        path: format!("/devstoreaccount1/box/{name}"),
+        query: String::new(),
+        target: Some((account, path(name).into())),
+        authorization: None,
+        is_secure: false,
+    }
+}
+
+fn copy(from: &str, to: &str, is_sync: bool, version: VersionConditions) -> BlobCommand {
+    BlobCommand::CopyBlob(Box::new(CopyBlob {
+        blob: path(to),
+        source: source(from),
+        metadata: Default::default(),
+        tags: Default::default(),
+        copies_tags: false,
+        tier: None,
+        rehydrate: RehydratePriority::Standard,
+        seals: None,
+        is_sync,
+        source_md5: None,
+        source_lease: None,
+        source_conditions: Default::default(),
+        conditions: BlobConditions { version, ..BlobConditions::default() },
+    }))
+}
+
+#[test]
+fn a_blob_of_many_rows_is_copied_in_steps_and_is_the_old_one_or_the_new_one() {
+    let watched = Watched::new();
+    let log = long_log(&watched, "log", 800);
+    let old = bytes(5, 10_000);
+    watched.bench.put("to", &old);
+    // The server stops after so many transactions.
+    for left in [0, 1, 2, 3] {
+        watched.engine.left.store(left, Ordering::SeqCst);
+        let (done, _) = watched.asked(copy("log", "to", false, VersionConditions::default()));
+        watched.settle();
+        watched.engine.left.store(usize::MAX, Ordering::SeqCst);
+        assert!(done.is_err(), "{left}");
+        assert_eq!(watched.bench.get("to").unwrap(), old, "{left}");
+    }
+    watched.bench.clock.pass_seconds(2 * 24 * 60 * 60);
+    watched
+        .bench
+        .runtime
+        .block_on(watched.bench.service.walk_contents(tavola_service::WalkPace::Full))
+        .unwrap();
+    assert_eq!(watched.rows_of("to").len(), 1, "what was given up is gone");
+    let (done, asked) = watched.asked(copy("log", "to", false, VersionConditions::default()));
+    done.unwrap();
+    assert!(asked.bytes_max < 3 * MIB / 2, "{asked:?}");
+    assert!(watched.bench.get("to").unwrap() == log);
+    // It goes on as the source would.
+    let more = bytes(7, 100);
+    watched.bench.run_with(append("to", &more, AppendConditions::default()), more.clone()).unwrap();
+    assert!(watched.bench.get("to").unwrap() == [log, more].concat());
+    assert_eq!(watched.bench.content_bytes(), 0);
 }

@@ -8,6 +8,7 @@ mod copies;
 mod copy_rules;
 mod faults;
 mod listing;
+mod page_bounds;
 mod pages;
 mod restored;
 mod scrubber;

@@ -1,0 +1,223 @@
+//! Clearing pages, and what lies behind the length of a page blob.
+//!
+//! Only cells that are there are touched, so clearing costs what is cleared and not how far it reaches: a range may be as
+//! long as the blob (<https://learn.microsoft.com/rest/api/storageservices/put-page>). A few cells are changed in one
+//! transaction. Many are hidden by a generation that holds nothing in their place: it is written in steps (`prepare.rs`)
+//! while nobody sees it, and one transaction puts it before the others.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use tavola_model::{
+    AccountName, BlobKind, BlockWritten, Changed, ClearPages, DateTime, ErrorCode, PAGE_BYTES, PagesWritten,
+};
+
+use super::Blobs;
+use super::cell::{CELL_BYTES, Cell};
+use super::change::{BlobLocation, existing_in, put_record};
+use super::pages::{CELLS_A_STEP, CellsEdit, Found, PageWrite, PagesDone, check, scan_cells, span};
+use super::prepare::{Preparation, STEP_BYTES_MAX, STEP_ROWS_MAX};
+use super::put::ATTEMPTS_MAX;
+use super::record::{Body, Record};
+use super::rows::{RECORD_ROW, page_row};
+use crate::catalog::to_its_end;
+use crate::failure::Failure;
+
+impl Blobs {
+    pub async fn clear_pages(
+        self: &Arc<Self>,
+        account: &AccountName,
+        clear: ClearPages,
+    ) -> Result<PagesWritten, Failure> {
+        let location = self.location(account, &clear.blob).await?;
+        let ClearPages { first, length, sequence, conditions, .. } = clear;
+        let write = PageWrite { first, length, sequence, conditions };
+        let blobs = self.clone();
+        let done = to_its_end(async move { blobs.clear_range(&location, &write).await }).await?;
+        let sums = BlockWritten { md5: None, crc64: None };
+        Ok(PagesWritten { changed: Changed(done.changed), sequence: done.sequence, sums })
+    }
+
+    async fn clear_range(
+        self: &Arc<Self>,
+        location: &BlobLocation,
+        write: &PageWrite,
+    ) -> Result<PagesDone, Failure> {
+        for _ in 0..ATTEMPTS_MAX {
+            let known = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?;
+            check(&known, write, self.clock.now())?;
+            let span = span(write.first..write.first + write.length);
+            let done = if span.end - span.start <= CELLS_A_STEP {
+                let cells = span.collect();
+                self.edit_cells(location, &CellsEdit { write, data: None, cells, as_of: None }).await?
+            } else {
+                match self.few_cells(location, known.body.generations(), span).await? {
+                    Some(cells) => {
+                        // A cell that is written after the look would be left out.
+                        let as_of = Some(known.changed);
+                        self.edit_cells(location, &CellsEdit { write, data: None, cells, as_of }).await?
+                    }
+                    None => self.hide_cells(location, write, &known).await?,
+                }
+            };
+            if let Some(done) = done {
+                self.drop_replaced(location, &done.replaced);
+                return Ok(done);
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    /// The cells of a range that there are, if one transaction can change them.
+    async fn few_cells(
+        &self,
+        location: &BlobLocation,
+        generations: &[u64],
+        cells: std::ops::Range<u64>,
+    ) -> Result<Option<Vec<u64>>, Failure> {
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        for generation in generations {
+            scan_cells(self.engine.as_ref(), location, *generation, cells.clone(), |number, body| {
+                found.push(number);
+                bytes += body.len();
+                if found.len() > STEP_ROWS_MAX || bytes > STEP_BYTES_MAX {
+                    return ControlFlow::Break(Ok(()));
+                }
+                ControlFlow::Continue(())
+            })
+            .await?;
+            if found.len() > STEP_ROWS_MAX || bytes > STEP_BYTES_MAX {
+                return Ok(None);
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(Some(found))
+    }
+
+    /// Clears a range by a generation of cells that hold nothing.
+    async fn hide_cells(
+        self: &Arc<Self>,
+        location: &BlobLocation,
+        write: &PageWrite,
+        known: &Record,
+    ) -> Result<Option<PagesDone>, Failure> {
+        let generations = known.body.generations();
+        let range = write.first..write.first + write.length;
+        let cells = span(range.clone());
+        let mut rows = Preparation::new(self, location);
+        let mut at = cells.start;
+        while at < cells.end {
+            let (found, next) = self.next_cells(location, generations, at..cells.end).await?;
+            for (number, mut cell) in found.into_iter().filter(|(_, cell)| !cell.is_empty()) {
+                let start = number * CELL_BYTES;
+                let (from, to) = (range.start.max(start), range.end.min(start + CELL_BYTES));
+                cell.write((from - start) / PAGE_BYTES..(to - start) / PAGE_BYTES, None);
+                rows.add(page_row(rows.generation, number), cell.encode().into(), []).await?;
+            }
+            at = next;
+        }
+        let generation = rows.generation;
+        let (further, _) = rows.finish();
+        let mut names: Vec<&[u8]> = vec![RECORD_ROW];
+        names.extend(further.names());
+        let decide = |now: DateTime, rows: &[Option<tavola_engine::StoredRow>]| {
+            let mut record = existing_in(location, &rows[0])?;
+            record.lease = check(&record, write, now)?;
+            let (BlobKind::Page { sequence }, Body::Pages { generations, .. }) =
+                (record.kind, &mut record.body)
+            else {
+                return Err(ErrorCode::InvalidBlobType.into());
+            };
+            if record.changed != known.changed || generations != known.body.generations() {
+                return Err(Failure::from(ErrorCode::ServerBusy));
+            }
+            generations.insert(0, generation);
+            record.changed = now;
+            let mut changes = further.changes(1, rows)?;
+            changes.push(put_record(0, &record));
+            Ok((changes, PagesDone { changed: now, sequence, replaced: Vec::new() }))
+        };
+        let done = self.transact(location, &names, decide).await;
+        further.settle(&done);
+        match done {
+            Ok(done) => {
+                self.fold_later(location);
+                Ok(Some(done))
+            }
+            Err(Failure::Refused(error)) if error.code == ErrorCode::ServerBusy => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Clears what cells hold behind the length of a blob, which nobody sees. Gives the record that it was done for; the
+    /// blob may grow if it is still that one.
+    pub async fn clear_behind(self: &Arc<Self>, location: &BlobLocation) -> Result<Option<Record>, Failure> {
+        'again: for _ in 0..ATTEMPTS_MAX {
+            let Some(known) = self.record(location).await? else { return Ok(None) };
+            let Body::Pages { generations, length } = &known.body else { return Ok(Some(known)) };
+            let mut at = length / CELL_BYTES;
+            while at < u64::MAX {
+                let (found, next) = self.next_cells(location, generations, at..u64::MAX).await?;
+                let holds_more = |number: u64, cell: &Cell| {
+                    let mut cut = cell.clone();
+                    cut.cut(length.saturating_sub(number * CELL_BYTES) / PAGE_BYTES);
+                    cut != *cell
+                };
+                let found = found.into_iter().filter(|(number, cell)| holds_more(*number, cell));
+                let cells: Vec<u64> = found.map(|(number, _)| number).collect();
+                for cells in cells.chunks(STEP_ROWS_MAX) {
+                    if !self.clear_cells_behind(location, &known, cells).await? {
+                        continue 'again;
+                    }
+                }
+                at = next;
+            }
+            return Ok(Some(known));
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    /// The same behind the answer: it gives room back.
+    pub fn clear_behind_later(self: &Arc<Self>, location: &BlobLocation) {
+        let (blobs, location) = (self.clone(), location.clone());
+        tokio::spawn(async move {
+            if let Err(error) = blobs.clear_behind(&location).await {
+                tracing::debug!(%error, "pages behind the end of a blob are left until it grows or goes");
+            }
+        });
+    }
+
+    /// Clears what these cells hold behind the length of a blob; false if it is not the blob that was known.
+    async fn clear_cells_behind(
+        self: &Arc<Self>,
+        location: &BlobLocation,
+        known: &Record,
+        cells: &[u64],
+    ) -> Result<bool, Failure> {
+        let (newest, below) = self.below(location, known.body.generations(), cells).await?;
+        let names: Vec<Vec<u8>> = cells.iter().map(|cell| page_row(newest, *cell)).collect();
+        let mut rows: Vec<&[u8]> = vec![RECORD_ROW];
+        rows.extend(names.iter().map(Vec::as_slice));
+        let replaced = self
+            .transact(location, &rows, |_, rows| {
+                let record = existing_in(location, &rows[0])?;
+                if record.body != known.body {
+                    return Ok((Vec::new(), None));
+                }
+                let range = record.body.length()..u64::MAX;
+                let (mut changes, mut replaced) = (Vec::new(), HashMap::new());
+                for (at, cell) in cells.iter().enumerate() {
+                    let (index, row, below) = (1 + at, rows[1 + at].as_ref(), below.get(cell));
+                    let found = Found { index, cell: *cell, row, below };
+                    changes.extend(found.edit(location, &range, None, &mut replaced)?);
+                }
+                Ok((changes, Some(replaced)))
+            })
+            .await?;
+        let Some(replaced) = replaced else { return Ok(false) };
+        self.drop_replaced(location, &replaced.into_iter().collect::<Vec<_>>());
+        Ok(true)
+    }
+}

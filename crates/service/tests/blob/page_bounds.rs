@@ -1,0 +1,308 @@
+//! Page blobs that are large and sparse, and what their requests cost.
+
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+use tavola_model::{
+    BlobCommand, BlobConditions, BlobOutcome, ByteRange, ClearPages, DeleteSnapshots, ErrorCode, EtagMatch,
+    GetPageRanges, NewKind, PutPages, SequenceConditions, SetBlobHeaders, TransferSums, VersionConditions,
+};
+
+use crate::bench::{Bench, bytes, new_blob, path};
+use crate::watched::Watched;
+
+const PAGE: u64 = 512;
+const CELL: u64 = 128 * PAGE;
+const EIGHT_TEBIBYTES: u64 = 8 << 40;
+
+fn create(bench: &Bench, length: u64) {
+    bench.run(BlobCommand::PutBlob(new_blob("disk", NewKind::Page { length, sequence: 0 }, 0))).unwrap();
+}
+
+fn clear(first: u64, length: u64) -> BlobCommand {
+    let (sequence, conditions) = (SequenceConditions::default(), BlobConditions::default());
+    BlobCommand::ClearPages(ClearPages { blob: path("disk"), first, length, sequence, conditions })
+}
+
+fn put(bench: &Bench, first: u64, body: &Bytes) {
+    let put = PutPages {
+        blob: path("disk"),
+        first,
+        length: body.len() as u64,
+        sums: TransferSums::default(),
+        sequence: SequenceConditions::default(),
+        conditions: BlobConditions::default(),
+    };
+    bench.run_with(BlobCommand::PutPages(put), body.clone()).unwrap();
+}
+
+fn resize(length: u64, version: VersionConditions) -> BlobCommand {
+    let conditions = BlobConditions { version, ..BlobConditions::default() };
+    let (headers, sequence) = (None, None);
+    BlobCommand::SetBlobProperties(SetBlobHeaders {
+        blob: path("disk"),
+        headers,
+        length: Some(length),
+        sequence,
+        conditions,
+    })
+}
+
+fn ranges(from: Option<u64>, max: Option<u32>) -> BlobCommand {
+    BlobCommand::GetPageRanges(GetPageRanges {
+        target: path("disk").into(),
+        range: None,
+        since: None,
+        from,
+        max,
+        conditions: BlobConditions::default(),
+    })
+}
+
+fn read(bench: &Bench, first: u64, length: u64) -> Bytes {
+    let range = ByteRange { first, last: Some(first + length - 1) };
+    bench.read(path("disk").into(), Some(range)).unwrap()
+}
+
+#[test]
+fn a_clear_of_more_than_there_is_is_refused_before_anything_is_looked_up() {
+    let watched = Watched::new();
+    let most = u64::MAX / PAGE * PAGE;
+    let (missing, _) = watched.asked(clear(0, most));
+    assert_eq!(missing.unwrap_err(), ErrorCode::BlobNotFound);
+    create(&watched.bench, EIGHT_TEBIBYTES);
+    for (first, length) in [(0, most), (most, PAGE), (PAGE, most), (0, EIGHT_TEBIBYTES + PAGE)] {
+        let (refused, asked) = watched.asked(clear(first, length));
+        assert_eq!(refused.unwrap_err(), ErrorCode::InvalidPageRange, "{first} {length}");
+        assert_eq!((asked.transactions, asked.scans), (0, 0), "{first} {length}");
+    }
+}
+
+#[test]
+fn a_clear_costs_what_is_there_and_leaves_no_rows() {
+    let watched = Watched::new();
+    create(&watched.bench, EIGHT_TEBIBYTES);
+    for first in [0, 3 << 40, EIGHT_TEBIBYTES - 4 * PAGE] {
+        put(&watched.bench, first, &bytes(1, 2048));
+    }
+    let (done, asked) = watched.asked(clear(0, EIGHT_TEBIBYTES));
+    done.unwrap();
+    assert_eq!((asked.transactions, asked.rows_max), (1, 4), "{asked:?}");
+    assert_eq!(read(&watched.bench, 3 << 40, 2048), vec![0; 2048]);
+    assert_eq!(watched.rows_of("disk").len(), 1, "only the record is left");
+    let (done, asked) = watched.asked(clear(0, EIGHT_TEBIBYTES));
+    done.unwrap();
+    assert!(asked.scans <= 2, "{asked:?}");
+}
+
+/// A blob of which every cell holds one page.
+fn many_cells(watched: &Watched, cells: u64) -> Bytes {
+    create(&watched.bench, cells * CELL);
+    let mut model = BytesMut::zeroed(usize::try_from(cells * CELL).unwrap());
+    for cell in 0..cells {
+        let body = bytes(cell.to_le_bytes()[0] | 1, 512);
+        put(&watched.bench, cell * CELL, &body);
+        let at = usize::try_from(cell * CELL).unwrap();
+        model[at..at + 512].copy_from_slice(&body);
+    }
+    model.freeze()
+}
+
+#[test]
+fn a_large_clear_is_done_in_steps_that_nobody_sees() {
+    const CELLS: u64 = 1200;
+    let watched = Watched::new();
+    let before = many_cells(&watched, CELLS);
+    let snapshot = watched.bench.snapshot("disk");
+    put(&watched.bench, CELL + PAGE, &bytes(9, 8192));
+    let mut old = BytesMut::from(&before[..]);
+    old[66_048..66_048 + 8192].copy_from_slice(&bytes(9, 8192));
+    let (first, length) = (CELL + 4 * PAGE, (CELLS - 2) * CELL);
+    let mut new = old.clone();
+    new[usize::try_from(first).unwrap()..usize::try_from(first + length).unwrap()].fill(0);
+    // The server stops after so many transactions.
+    for left in 0..4 {
+        watched.engine.left.store(left, Ordering::SeqCst);
+        let (done, _) = watched.asked(clear(first, length));
+        watched.settle();
+        watched.engine.left.store(usize::MAX, Ordering::SeqCst);
+        let found = watched.bench.get("disk").unwrap();
+        assert_eq!(done.is_ok(), found == new, "{left}");
+        assert!(found == old || found == new, "{left}");
+    }
+    let (done, asked) = watched.asked(clear(first, length));
+    done.unwrap();
+    assert!(asked.rows_max <= 600, "{asked:?}");
+    assert!(watched.bench.get("disk").unwrap() == new);
+    assert!(watched.bench.read(snapshot.clone(), None).unwrap() == before);
+    watched.settle();
+    assert!(watched.bench.get("disk").unwrap() == new);
+    assert!(watched.bench.read(snapshot, None).unwrap() == before);
+    watched.bench.delete(path("disk").into(), DeleteSnapshots::Only).unwrap();
+    watched.settle();
+    assert!(watched.bench.get("disk").unwrap() == new);
+    // What was given up goes when it is old, and what no snapshot needs goes at once.
+    watched.bench.clock.pass_seconds(2 * 24 * 60 * 60);
+    watched
+        .bench
+        .runtime
+        .block_on(watched.bench.service.walk_contents(tavola_service::WalkPace::Full))
+        .unwrap();
+    watched.settle();
+    assert!(watched.bench.get("disk").unwrap() == new);
+    assert!(watched.rows_of("disk").len() < 10, "{}", watched.rows_of("disk").len());
+    watched.bench.delete(path("disk").into(), DeleteSnapshots::Refuse).unwrap();
+    assert_eq!(watched.bench.content_bytes(), 0);
+    assert_eq!(watched.rows_of("disk").len(), 0);
+}
+
+#[test]
+fn a_blob_becomes_shorter_by_its_record_and_grows_with_zeros() {
+    let watched = Watched::new();
+    let bench = &watched.bench;
+    create(bench, 10 * PAGE);
+    put(bench, 0, &bytes(1, 5120));
+    let properties = BlobCommand::GetBlobProperties(path("disk").into(), BlobConditions::default());
+    let Ok(BlobOutcome::BlobPropertiesFetched(found)) = bench.run(properties) else { panic!() };
+    let is = |etag| VersionConditions { if_match: Some(etag), ..VersionConditions::default() };
+    let refused = bench.run(resize(PAGE, is(EtagMatch::Foreign)));
+    assert_eq!(refused.unwrap_err(), ErrorCode::ConditionNotMet);
+    assert_eq!(bench.get("disk").unwrap(), bytes(1, 5120), "a refusal changes nothing");
+    bench.run(resize(PAGE, is(EtagMatch::Is(found.changed.etag())))).unwrap();
+    assert_eq!(bench.get("disk").unwrap(), bytes(1, 5120)[..512]);
+    bench.run(resize(10 * PAGE, VersionConditions::default())).unwrap();
+    let grown = bench.get("disk").unwrap();
+    assert_eq!((&grown[..512], &grown[512..]), (&bytes(1, 5120)[..512], &[0; 4608][..]));
+}
+
+#[test]
+fn a_sparse_blob_is_resized_at_the_cost_of_what_is_there() {
+    let watched = Watched::new();
+    create(&watched.bench, EIGHT_TEBIBYTES);
+    for first in [0, 1 << 40, EIGHT_TEBIBYTES - 8192] {
+        put(&watched.bench, first, &bytes(1, 8192));
+    }
+    for length in [4096, EIGHT_TEBIBYTES, 0, EIGHT_TEBIBYTES] {
+        let ((), asked) = watched.asked_by(|| {
+            watched.bench.run(resize(length, VersionConditions::default())).unwrap();
+            watched.settle();
+        });
+        assert!(asked.transactions <= 3 && asked.scans <= 20, "{length}: {asked:?}");
+    }
+    assert_eq!(read(&watched.bench, 1 << 40, 8192), vec![0; 8192]);
+    assert_eq!(watched.bench.content_bytes(), 0);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { first: u64, pages: u64, seed: u8 },
+    Clear { first: u64, pages: u64 },
+    Resize { pages: u64 },
+    Snapshot,
+    DeleteSnapshots,
+    Settle,
+}
+
+const PAGES_MAX: u64 = 700;
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..PAGES_MAX, 1..40u64, 1..255u8)
+            .prop_map(|(first, pages, seed)| Step::Put { first, pages, seed }),
+        2 => (0..PAGES_MAX, 1..PAGES_MAX).prop_map(|(first, pages)| Step::Clear { first, pages }),
+        3 => (0..PAGES_MAX).prop_map(|pages| Step::Resize { pages }),
+        2 => Just(Step::Snapshot),
+        1 => Just(Step::DeleteSnapshots),
+        2 => Just(Step::Settle),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_resized_blob_reads_as_a_plain_array_does(steps in prop::collection::vec(any_step(), 1..30)) {
+        let watched = Watched::new();
+        let bench = &watched.bench;
+        create(bench, PAGES_MAX * PAGE);
+        let at = |place: u64| usize::try_from(place).unwrap();
+        let mut model = vec![0; at(PAGES_MAX * PAGE)];
+        let mut snapshots = Vec::new();
+        for step in steps {
+            let length = model.len() as u64 / PAGE;
+            let cut = |first: u64, pages: u64| (first.min(length) * PAGE, pages.min(length - first.min(length)) * PAGE);
+            match step {
+                Step::Put { first, pages, seed } => {
+                    let (first, length) = cut(first, pages);
+                    if length > 0 {
+                        let body = bytes(seed, at(length));
+                        put(bench, first, &body);
+                        model[at(first)..at(first + length)].copy_from_slice(&body);
+                    }
+                }
+                Step::Clear { first, pages } => {
+                    let (first, length) = cut(first, pages);
+                    if length > 0 {
+                        bench.run(clear(first, length)).unwrap();
+                        model[at(first)..at(first + length)].fill(0);
+                    }
+                }
+                Step::Resize { pages } => {
+                    bench.run(resize(pages * PAGE, VersionConditions::default())).unwrap();
+                    model.resize(at(pages * PAGE), 0);
+                }
+                Step::Snapshot => snapshots.push((bench.snapshot("disk"), model.clone())),
+                Step::DeleteSnapshots => {
+                    bench.delete(path("disk").into(), DeleteSnapshots::Only).unwrap();
+                    snapshots.clear();
+                }
+                Step::Settle => watched.settle(),
+            }
+        }
+        prop_assert!(bench.get("disk").unwrap() == model);
+        for (snapshot, then) in &snapshots {
+            prop_assert!(bench.read(snapshot.clone(), None).unwrap() == *then);
+        }
+        watched.settle();
+        prop_assert!(bench.get("disk").unwrap() == model);
+        for (snapshot, then) in &snapshots {
+            prop_assert!(bench.read(snapshot.clone(), None).unwrap() == *then);
+        }
+        let BlobOutcome::PageRangesFetched(found) = bench.run(ranges(None, None)).unwrap() else { panic!() };
+        for range in found.ranges {
+            model[at(range.first)..=at(range.last)].fill(0);
+        }
+        prop_assert!(model.iter().all(|byte| *byte == 0), "what is not zero is in a range");
+        bench.delete(path("disk").into(), DeleteSnapshots::Include).unwrap();
+        prop_assert_eq!(bench.content_bytes(), 0);
+        prop_assert_eq!(watched.rows_of("disk").len(), 0);
+    }
+}
+
+#[test]
+fn the_list_of_generations_grows_only_with_what_snapshots_need() {
+    let watched = Watched::new();
+    create(&watched.bench, 4 * CELL);
+    let record = || watched.rows_of("disk")[0].1.len();
+    put(&watched.bench, 0, &bytes(1, 512));
+    let first = watched.bench.snapshot("disk");
+    let one = record();
+    let second = watched.bench.snapshot("disk");
+    assert_eq!(record(), one, "nothing was written between the two");
+    put(&watched.bench, 0, &bytes(2, 512));
+    assert_eq!(read(&watched.bench, 0, 512), bytes(2, 512));
+    for snapshot in [&first, &second] {
+        assert_eq!(watched.bench.read(snapshot.clone(), None).unwrap()[..512], bytes(1, 512));
+    }
+    for seed in 3..20 {
+        watched.bench.snapshot("disk");
+        put(&watched.bench, u64::from(seed % 4) * CELL, &bytes(seed, 512));
+    }
+    let before = watched.bench.get("disk").unwrap();
+    assert!(record() > one);
+    watched.bench.delete(path("disk").into(), DeleteSnapshots::Only).unwrap();
+    watched.settle();
+    assert!(record() <= one, "{} {one}", record());
+    assert_eq!(watched.bench.get("disk").unwrap(), before);
+}
