@@ -9,17 +9,15 @@ use super::pieces::{Data, Piece};
 /// The pieces that a list of blocks means, in its order. A block id may stand in it more than once.
 pub(crate) fn resolve(
     list: &[(BlockSource, BlockId)],
-    committed: &[Piece],
+    committed: &HashMap<BlockId, Data>,
     staged: &HashMap<BlockId, Data>,
 ) -> Result<Vec<Piece>, ErrorCode> {
-    let committed: HashMap<&BlockId, &Data> =
-        committed.iter().filter_map(|piece| piece.block.as_ref().map(|block| (block, &piece.data))).collect();
     list.iter()
         .map(|(location, id)| {
             let data = match location {
-                BlockSource::Committed => committed.get(id).copied(),
+                BlockSource::Committed => committed.get(id),
                 BlockSource::Uncommitted => staged.get(id),
-                BlockSource::Latest => staged.get(id).or_else(|| committed.get(id).copied()),
+                BlockSource::Latest => staged.get(id).or_else(|| committed.get(id)),
             };
             let data = data.ok_or(ErrorCode::InvalidBlockList)?;
             Ok(Piece { block: Some(id.clone()), data: data.clone() })
@@ -41,7 +39,7 @@ mod tests {
     }
 
     fn check(list: &[(BlockSource, &str)], expected: &str) {
-        let committed = ["a", "b"].map(|name| Piece { block: Some(id(name)), data: data("old") });
+        let committed = HashMap::from(["a", "b"].map(|name| (id(name), data("old"))));
         let staged = HashMap::from([(id("b"), data("new")), (id("c"), data("new"))]);
         let list: Vec<(BlockSource, BlockId)> =
             list.iter().map(|(location, name)| (*location, id(name))).collect();

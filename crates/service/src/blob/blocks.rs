@@ -4,11 +4,12 @@
 //! generation of the stage: one small transaction however many blocks there are. The old generation is invisible from
 //! that moment on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tavola_engine::{ByteSource, BytesSource, Change, ContentSize};
+use tavola_engine::{ByteSource, BytesSource, Change, ContentSize, Owner};
 use tavola_model::{
     AccountName, BLOCK_BYTES_MAX, BlobConditions, BlobKind, BlobType, BlobWritten, BlockId, BlockList,
     BlockListType, BlockSource, BlockWritten, Changed, DateTime, ErrorCode, GetBlockList, LeaseId,
@@ -20,6 +21,7 @@ use super::block_list::resolve;
 use super::change::{BlobLocation, record_in};
 use super::conditions::{Unmet, check_read, check_write};
 use super::pieces::{Data, Piece, encode_pieces};
+use super::prepare::Further;
 use super::put::{ATTEMPTS_MAX, Basis, Replacement, settle};
 use super::receive::Unnamed;
 use super::record::{Body, Record};
@@ -34,6 +36,19 @@ use crate::failure::Failure;
 
 /// Pieces in one row.
 const PIECES_A_ROW_MAX: usize = 1000;
+/// Uncommitted blocks of a blob whose bytes stay in their rows, if they are few; later ones are contents. A client that
+/// puts many small blocks has all of them committed by one transaction.
+const INLINE_BLOCKS_MAX: u64 = 256;
+/// Bytes of a committed blob that stay in the rows of its pieces.
+const INLINE_A_BLOB_MAX: u64 = 1024 * 1024;
+
+/// What a block list makes of a blob.
+struct CommitPlan {
+    replacement: Replacement,
+    further: Further,
+    unnamed: Vec<Unnamed>,
+    basis: Basis,
+}
 
 impl Blobs {
     pub async fn put_block(
@@ -69,7 +84,15 @@ impl Blobs {
     ) -> Result<(), Failure> {
         let blobs = self.clone();
         to_its_end(async move {
-            let done = blobs.stage_data(&location, &id, lease, unnamed.data()).await;
+            let known = blobs.stage(&location).await?.map(|(stage, _)| stage);
+            let is_crowded = known.is_some_and(|stage| stage.count >= INLINE_BLOCKS_MAX);
+            let unnamed = match unnamed.data() {
+                Data::Inline(bytes) if is_crowded && !bytes.is_empty() => {
+                    blobs.as_content(&location, &bytes).await?
+                }
+                _ => unnamed,
+            };
+            let done = blobs.stage_data(&location, &id, lease, known, unnamed.data()).await;
             settle([unnamed], &done);
             if let Some(overwritten) = done?.as_ref().and_then(Data::content)
                 && let Err(error) = blobs.drop_contents(location.space, &[overwritten]).await
@@ -81,20 +104,18 @@ impl Blobs {
         .await
     }
 
-    /// Gives the block of that id that was there before.
+    /// Adds to the stage, which may still be as it was known. Gives the block of that id that was there before.
     async fn stage_data(
         &self,
         location: &BlobLocation,
         id: &BlockId,
         lease: Option<LeaseId>,
+        mut known: Option<Stage>,
         data: Data,
     ) -> Result<Option<Data>, Failure> {
         let conditions = BlobConditions { lease, ..BlobConditions::default() };
         for _ in 0..ATTEMPTS_MAX {
-            let generation = match self.stage(location).await? {
-                Some((stage, _)) => stage.generation,
-                None => self.fresh_generation(),
-            };
+            let generation = known.map_or_else(|| self.fresh_generation(), |stage| stage.generation);
             let staged = staged_row(generation, id);
             let done = self
                 .transact(location, &[RECORD_ROW, STAGE_ROW, &staged], |now, rows| {
@@ -132,6 +153,7 @@ impl Blobs {
             if let Some(old) = done {
                 return Ok(old);
             }
+            known = self.stage(location).await?.map(|(stage, _)| stage);
         }
         Err(ErrorCode::ServerBusy.into())
     }
@@ -150,9 +172,14 @@ impl Blobs {
             let tags = put.new.tags.clone();
             blobs.index_tags(&location, &tags).await?;
             for _ in 0..ATTEMPTS_MAX {
-                let (replacement, further, basis) = blobs.plan_commit(&location, &put, overwrites).await?;
-                let done = blobs.replace_rows(&location, &replacement, &further.into(), Some(&basis)).await?;
-                let Some((superseded, replaced)) = done else { continue };
+                let plan = blobs.plan_commit(&location, &put, overwrites).await?;
+                let CommitPlan { replacement, further, unnamed, basis } = plan;
+                let done = blobs.replace_rows(&location, &replacement, &further, Some(&basis)).await;
+                if matches!(done, Ok(None)) {
+                    continue;
+                }
+                settle(unnamed, &done);
+                let Some((superseded, replaced)) = done? else { continue };
                 blobs.index_tags_again(&location, &tags).await;
                 if let Some(superseded) = superseded {
                     blobs.clean_up(location, superseded, &tags);
@@ -172,16 +199,29 @@ impl Blobs {
         location: &BlobLocation,
         put: &PutBlockList,
         overwrites: Overwrites,
-    ) -> Result<(Replacement, Vec<(Vec<u8>, Bytes)>, Basis), Failure> {
+    ) -> Result<CommitPlan, Failure> {
         let record = self.check_before(location, &put.conditions, Unmet::of_write).await?;
         must_be_block(record.as_ref())?;
-        let (staged, stage) = self.staged(location).await?;
+        let wanted: HashSet<&BlockId> = put.blocks.iter().map(|(_, id)| id).collect();
+        let (mut staged, mut committed) = (HashMap::new(), HashMap::new());
+        let stage = self
+            .visit_staged(location, |id, data| {
+                if wanted.contains(&id) {
+                    staged.insert(id, data);
+                }
+            })
+            .await?;
         let uses_committed = put.blocks.iter().any(|(block, _)| *block != BlockSource::Uncommitted);
-        let committed = match &record {
-            Some(record) if uses_committed => self.pieces(location, &record.body).await?,
-            _ => Vec::new(),
-        };
-        let pieces = resolve(&put.blocks, &committed, &staged)?;
+        if let Some(record) = record.as_ref().filter(|_| uses_committed) {
+            self.visit_pieces(location, &record.body, |piece| {
+                if let Some(id) = piece.block.filter(|id| wanted.contains(id)) {
+                    committed.insert(id, piece.data);
+                }
+            })
+            .await?;
+        }
+        let mut pieces = resolve(&put.blocks, &committed, &staged)?;
+        let unnamed = self.move_inline(location, &mut pieces).await?;
         let (body, further) = self.plan_pieces(&pieces);
         let replacement = Replacement {
             kind: BlobKind::Block,
@@ -192,11 +232,48 @@ impl Blobs {
             answer: Unmet::of_write,
             overwrites,
         };
-        Ok((replacement, further, Basis { changed: record.map(|record| record.changed), stage }))
+        let basis = Basis { changed: record.map(|record| record.changed), stage };
+        Ok(CommitPlan { replacement, further: further.into(), unnamed, basis })
+    }
+
+    /// Makes contents of bytes that would be in the rows, if they are too many for one transaction. Blocks with the same
+    /// bytes become one.
+    async fn move_inline(
+        &self,
+        location: &BlobLocation,
+        pieces: &mut [Piece],
+    ) -> Result<Vec<Unnamed>, Failure> {
+        let inline = |piece: &Piece| if piece.data.content().is_some() { 0 } else { piece.data.length() };
+        if pieces.iter().map(inline).sum::<u64>() <= INLINE_A_BLOB_MAX {
+            return Ok(Vec::new());
+        }
+        let (mut moved, mut unnamed): (HashMap<Bytes, Data>, _) = (HashMap::new(), Vec::new());
+        for piece in pieces {
+            let Data::Inline(bytes) = &piece.data else { continue };
+            let data = match moved.get(bytes) {
+                Some(data) => data.clone(),
+                None => {
+                    let content = self.as_content(location, bytes).await?;
+                    moved.insert(bytes.clone(), content.data());
+                    unnamed.push(content);
+                    unnamed[unnamed.len() - 1].data()
+                }
+            };
+            piece.data = data;
+        }
+        Ok(unnamed)
+    }
+
+    /// Keeps bytes as a content however few they are.
+    async fn as_content(&self, location: &BlobLocation, bytes: &Bytes) -> Result<Unnamed, Failure> {
+        let owner = Owner { space: location.space, partition: location.partition.clone() };
+        let size = ContentSize::Exactly(bytes.len() as u64);
+        let content = self.contents.put(&owner, size, &mut BytesSource::new([bytes.clone()])).await?;
+        Ok(self.unnamed(location, Data::Content(content)))
     }
 
     /// A body of these pieces, and the rows it needs.
-    pub fn plan_pieces(&self, pieces: &[Piece]) -> (Body, Vec<(Vec<u8>, Bytes)>) {
+    fn plan_pieces(&self, pieces: &[Piece]) -> (Body, Vec<(Vec<u8>, Bytes)>) {
         let generation = self.fresh_generation();
         let number = |count: usize| u32::try_from(count).expect("a list of blocks is bounded");
         let further: Vec<(Vec<u8>, Bytes)> = pieces
@@ -222,23 +299,26 @@ impl Blobs {
             check_read(&get.conditions, record, self.clock.now())?;
         }
         must_be_block(state.as_ref())?;
-        let (staged, stage) = match get.target.moment {
-            tavola_model::BlobMoment::Current => self.staged(&location).await?,
-            _ => (HashMap::new(), None),
+        let mut uncommitted: Vec<ListedBlock> = Vec::new();
+        let stage = match get.target.moment {
+            tavola_model::BlobMoment::Current => {
+                let list = |id, data: Data| uncommitted.push(ListedBlock { id, length: data.length() });
+                self.visit_staged(&location, list).await?
+            }
+            _ => None,
         };
         if state.is_none() && stage.is_none() {
             return Err(ErrorCode::BlobNotFound.into());
         }
-        let committed = match &state {
-            Some(record) => self.pieces(&location, &record.body).await?,
-            None => Vec::new(),
-        };
-        let committed = committed
-            .into_iter()
-            .filter_map(|piece| Some(ListedBlock { id: piece.block?, length: piece.data.length() }))
-            .collect();
-        let mut uncommitted: Vec<ListedBlock> =
-            staged.into_iter().map(|(id, data)| ListedBlock { id, length: data.length() }).collect();
+        let mut committed: Vec<ListedBlock> = Vec::new();
+        if let Some(record) = &state {
+            let list = |piece: Piece| {
+                if let Some(id) = piece.block {
+                    committed.push(ListedBlock { id, length: piece.data.length() });
+                }
+            };
+            self.visit_pieces(&location, &record.body, list).await?;
+        }
         uncommitted.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(BlockList {
             blob: state.map(|record| (Changed(record.changed), record.body.length())),
@@ -247,21 +327,22 @@ impl Blobs {
         })
     }
 
-    /// The uncommitted blocks that count, and the version of the row that says so.
-    async fn staged(
+    /// Visits the uncommitted blocks that count; gives the version of the row that says which do. What a block holds is not
+    /// kept beyond its visit.
+    async fn visit_staged(
         &self,
         location: &BlobLocation,
-    ) -> Result<(HashMap<BlockId, Data>, Option<DateTime>), Failure> {
-        let Some((stage, version)) = self.stage(location).await? else { return Ok((HashMap::new(), None)) };
-        let mut staged = HashMap::new();
-        for found in self.rows_from(location, &generation_prefix(STAGED, stage.generation)).await? {
-            let id = split_row(&found.row).and_then(|(_, _, id)| BlockId::from_bytes(id));
-            match (id, decode_data(&found.body)) {
-                (Some(id), Some(data)) => staged.insert(id, data),
-                _ => return Err(damaged(location.space)),
-            };
-        }
-        Ok((staged, Some(version)))
+        mut each: impl FnMut(BlockId, Data) + Send,
+    ) -> Result<Option<DateTime>, Failure> {
+        let Some((stage, version)) = self.stage(location).await? else { return Ok(None) };
+        let prefix = generation_prefix(STAGED, stage.generation);
+        self.visit_rows(location, &prefix, &prefix, |row, body| {
+            let (_, _, id) = split_row(row)?;
+            each(BlockId::from_bytes(id)?, decode_data(&body)?);
+            Some(ControlFlow::Continue(()))
+        })
+        .await?;
+        Ok(Some(version))
     }
 
     async fn stage(&self, location: &BlobLocation) -> Result<Option<(Stage, DateTime)>, Failure> {

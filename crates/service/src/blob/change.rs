@@ -24,12 +24,6 @@ pub(crate) struct BlobLocation {
     pub partition: Vec<u8>,
 }
 
-/// A row of a blob that a scan has given.
-pub(crate) struct FoundRow {
-    pub row: Vec<u8>,
-    pub body: Bytes,
-}
-
 impl Blobs {
     /// Where a blob is, or would be. Its container must exist.
     pub async fn location(&self, account: &AccountName, blob: &BlobPath) -> Result<BlobLocation, Failure> {
@@ -163,17 +157,6 @@ impl Blobs {
             Ok((there.map(|(index, _)| Change::Delete { index }).collect(), ()))
         })
         .await
-    }
-
-    /// The rows of a blob whose key begins like this, in order, as of one moment.
-    pub async fn rows_from(&self, location: &BlobLocation, prefix: &[u8]) -> Result<Vec<FoundRow>, Failure> {
-        let mut rows = Vec::new();
-        self.visit_rows(location, prefix, prefix, |row, body| {
-            rows.push(FoundRow { row: row.to_vec(), body });
-            Some(ControlFlow::Continue(()))
-        })
-        .await?;
-        Ok(rows)
     }
 
     /// A number that no rows of the blob have had.

@@ -42,13 +42,6 @@ impl Blobs {
         Ok(Box::new(source))
     }
 
-    /// The pieces of a body, in order.
-    pub async fn pieces(&self, location: &BlobLocation, body: &Body) -> Result<Vec<Piece>, Failure> {
-        let mut pieces = Vec::new();
-        self.visit_pieces(location, body, |piece| pieces.push(piece)).await?;
-        Ok(pieces)
-    }
-
     /// Visits the pieces of a body in order. What a piece holds is not kept beyond its visit.
     pub async fn visit_pieces(
         &self,

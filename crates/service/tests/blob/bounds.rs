@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 use tavola_model::{
-    AccountName, AppendConditions, BlobCommand, BlobConditions, ByteRange, CopyBlob, CopySource, NewKind,
-    RehydratePriority, VersionConditions,
+    AccountName, AppendConditions, BlobCommand, BlobConditions, ByteRange, CopyBlob, CopySource,
+    DeleteSnapshots, NewKind, RehydratePriority, VersionConditions,
 };
 
-use crate::bench::{append, bytes, new_blob, path};
+use crate::bench::{append, bytes, commit, new_blob, path, put_block};
 use crate::watched::Watched;
 
 const MIB: usize = 1024 * 1024;
@@ -43,6 +43,52 @@ fn a_range_of_a_long_log_is_read_a_few_rows_at_a_time() {
     let more = bytes(7, 100);
     watched.bench.run_with(append("log", &more, AppendConditions::default()), more).unwrap();
     assert!(watched.bench.read(snapshot, None).unwrap() == whole);
+}
+
+#[test]
+fn many_small_blocks_are_committed_by_a_small_transaction() {
+    let watched = Watched::new();
+    let ids: Vec<String> = (0..1500).map(|number| format!("{number:05}")).collect();
+    let mut whole = BytesMut::new();
+    for (at, id) in ids.iter().enumerate() {
+        let body = bytes(at.to_le_bytes()[0], 4096);
+        whole.extend_from_slice(&body);
+        watched.bench.run_with(put_block("b", id, &body), body).unwrap();
+    }
+    let names: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let (done, asked) = watched.asked(commit("b", &names));
+    done.unwrap();
+    assert!(asked.bytes_max < 2 * MIB, "{asked:?}");
+    assert!(watched.bench.get("b").unwrap() == whole);
+    // A block that stands in a list many times.
+    let body = bytes(3, 4096);
+    watched.bench.run_with(put_block("b", "again", &body), body.clone()).unwrap();
+    let (done, asked) = watched.asked(commit("b", &["again"; 3000]));
+    done.unwrap();
+    assert!(asked.bytes_max < MIB, "{asked:?}");
+    assert!(watched.bench.get("b").unwrap() == body.repeat(3000));
+    assert_eq!(
+        watched.bench.content_bytes(),
+        4096,
+        "what the list left out is gone, and equal blocks are one"
+    );
+    // What stays in rows does not add up over commits.
+    for round in 0..8_u8 {
+        for at in 0..200_u8 {
+            let id = format!("{round:02}{at:03}");
+            let body = bytes(at.wrapping_mul(8) ^ round, 4096);
+            watched.bench.run_with(put_block("c", &id, &body), body).unwrap();
+        }
+        let all = (0..=round).flat_map(|round| (0..200).map(move |at| format!("{round:02}{at:03}")));
+        let all: Vec<String> = all.collect();
+        let names: Vec<&str> = all.iter().map(String::as_str).collect();
+        let (done, asked) = watched.asked(commit("c", &names));
+        done.unwrap();
+        assert!(asked.bytes_max < 3 * MIB / 2, "{asked:?}");
+    }
+    watched.bench.delete(path("b").into(), DeleteSnapshots::Refuse).unwrap();
+    watched.bench.delete(path("c").into(), DeleteSnapshots::Refuse).unwrap();
+    assert_eq!(watched.bench.content_bytes(), 0);
 }
 
 fn source(name: &str) -> CopySource {
