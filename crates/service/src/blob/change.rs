@@ -130,7 +130,17 @@ impl Blobs {
         location: &BlobLocation,
         mut each: impl FnMut(DateTime, Earlier) -> ControlFlow<()> + Send,
     ) -> Result<(), Failure> {
-        self.visit_rows(location, &[EARLIER], &[EARLIER], |row, body| {
+        self.visit_earlier_from(location, DateTime::MIN, &mut each).await
+    }
+
+    /// The same, from a time on.
+    pub async fn visit_earlier_from(
+        &self,
+        location: &BlobLocation,
+        from: DateTime,
+        mut each: impl FnMut(DateTime, Earlier) -> ControlFlow<()> + Send,
+    ) -> Result<(), Failure> {
+        self.visit_rows(location, &[EARLIER], &earlier_row(from), |row, body| {
             let time = split_row(row).and_then(|(_, time, _)| DateTime::from_ticks(time))?;
             Some(each(time, Earlier::decode(&body)?))
         })

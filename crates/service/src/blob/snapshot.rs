@@ -23,6 +23,9 @@ use crate::lease::{Lease, Leased};
 
 /// The version that a snapshot makes of its blob has its time and a millisecond (recorded).
 const VERSION_AFTER_TICKS: u64 = 10_000;
+/// Snapshots that one transaction deletes or brings back. A blob that has more loses or gets them back in steps: after a
+/// crash some of them are as before, and the request can be sent again.
+const STATES_A_STEP_MAX: usize = 250;
 
 /// A snapshot that was taken.
 pub(crate) struct Taken {
@@ -118,17 +121,24 @@ impl Blobs {
         delete: &DeleteBlob,
     ) -> Result<bool, Failure> {
         let keep = self.keep_policy(&location).await?;
-        for _ in 0..ATTEMPTS_MAX {
+        let (mut attempts, mut from, mut contents) = (0, DateTime::MIN, Vec::new());
+        while attempts < ATTEMPTS_MAX {
             let known = self.record(&location).await?.ok_or(ErrorCode::BlobNotFound)?;
             let with_snapshots = known.snapshots > 0 && delete.snapshots != DeleteSnapshots::Refuse;
-            let snapshots = if with_snapshots { self.earlier(&location).await? } else { Vec::new() };
-            let snapshots: Vec<(Vec<u8>, Earlier)> = snapshots
-                .into_iter()
-                .filter(|(_, earlier)| earlier.role == Role::Snapshot && earlier.deleted.is_none())
-                .collect();
+            let (snapshots, has_more) = if with_snapshots {
+                self.snapshots_from(&location, from).await?
+            } else {
+                (Vec::new(), false)
+            };
+            if from > DateTime::MIN && !has_more && snapshots.len() < known.snapshots as usize {
+                // Some came back behind our back.
+                (attempts, from) = (attempts + 1, DateTime::MIN);
+                continue;
+            }
+            let rows: Vec<Vec<u8>> = snapshots.iter().map(|(time, _)| earlier_row(*time)).collect();
             let own = earlier_row(known.kept_at());
             let mut names = vec![RECORD_ROW, STAGE_ROW, own.as_slice()];
-            names.extend(snapshots.iter().map(|(row, _)| row.as_slice()));
+            names.extend(rows.iter().map(Vec::as_slice));
             let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
                 let record = existing_in(&location, &rows[0])?;
                 check_write(&delete.conditions, Some(&record), now, |unmet| match unmet {
@@ -153,7 +163,11 @@ impl Blobs {
                         None => Change::Delete { index: 3 + at },
                     });
                 }
-                if delete.snapshots == DeleteSnapshots::Only {
+                if has_more {
+                    let gone = u32::try_from(snapshots.len()).unwrap_or(u32::MAX);
+                    let left = record.snapshots.saturating_sub(gone).max(1);
+                    changes.push(put_record(0, &Record { snapshots: left, ..record.clone() }));
+                } else if delete.snapshots == DeleteSnapshots::Only {
                     let record = Record { snapshots: 0, ..record.clone() };
                     changes.push(put_record(0, &record));
                 } else {
@@ -176,35 +190,56 @@ impl Blobs {
                 };
                 Ok((changes, Some(superseded)))
             };
-            if let Some(superseded) = self.transact(&location, &names, decide).await? {
-                if delete.snapshots == DeleteSnapshots::Only {
-                    let superseded = Superseded { record: None, had_stage: true, is_kept: true };
-                    let contents = snapshots.iter().filter_map(|(_, earlier)| match &earlier.record.body {
-                        Body::Data(data) => data.content(),
-                        Body::Pieces { .. } | Body::Pages { .. } => None,
-                    });
-                    self.tidy_later(location, contents.collect(), superseded);
-                } else {
-                    let contents = snapshots.iter().filter_map(|(_, earlier)| match &earlier.record.body {
-                        Body::Data(data) => data.content(),
-                        Body::Pieces { .. } | Body::Pages { .. } => None,
-                    });
-                    let contents: Vec<_> = contents.collect();
-                    if contents.is_empty() {
-                        self.clean_up(location, superseded, &BlobTags::default());
-                    } else {
-                        self.tidy_later(location, contents, superseded);
-                    }
-                }
-                // What has a version goes on as one; snapshots have none.
-                let keeps = match delete.snapshots {
-                    DeleteSnapshots::Only => keep.deleted_days.is_some(),
-                    DeleteSnapshots::Refuse | DeleteSnapshots::Include => keep.keeps_overwritten(),
-                };
-                return Ok(!keeps);
+            let Some(superseded) = self.transact(&location, &names, decide).await? else {
+                attempts += 1;
+                continue;
+            };
+            contents.extend(snapshots.iter().filter_map(|(_, earlier)| match &earlier.record.body {
+                Body::Data(data) => data.content(),
+                Body::Pieces { .. } | Body::Pages { .. } => None,
+            }));
+            if let (true, Some((last, _))) = (has_more, snapshots.last()) {
+                from = next_tick(*last);
+                continue;
             }
+            if delete.snapshots == DeleteSnapshots::Only {
+                let superseded = Superseded { record: None, had_stage: true, is_kept: true };
+                self.tidy_later(location, contents, superseded);
+            } else if contents.is_empty() {
+                self.clean_up(location, superseded, &BlobTags::default());
+            } else {
+                self.tidy_later(location, contents, superseded);
+            }
+            // What has a version goes on as one; snapshots have none.
+            let keeps = match delete.snapshots {
+                DeleteSnapshots::Only => keep.deleted_days.is_some(),
+                DeleteSnapshots::Refuse | DeleteSnapshots::Include => keep.keeps_overwritten(),
+            };
+            return Ok(!keeps);
         }
         Err(ErrorCode::ServerBusy.into())
+    }
+
+    /// The first snapshots of a blob from a time on, and whether there are more.
+    async fn snapshots_from(
+        &self,
+        location: &BlobLocation,
+        from: DateTime,
+    ) -> Result<(Vec<(DateTime, Earlier)>, bool), Failure> {
+        let (mut found, mut has_more) = (Vec::new(), false);
+        self.visit_earlier_from(location, from, |time, earlier| {
+            if earlier.role != Role::Snapshot || earlier.deleted.is_some() {
+                return ControlFlow::Continue(());
+            }
+            if found.len() >= STATES_A_STEP_MAX {
+                has_more = true;
+                return ControlFlow::Break(());
+            }
+            found.push((time, earlier));
+            ControlFlow::Continue(())
+        })
+        .await?;
+        Ok((found, has_more))
     }
 
     /// Whether no pages were written since the last snapshot of a page blob.
@@ -277,20 +312,18 @@ impl Blobs {
     /// Brings back what was deleted of a blob.
     pub async fn undelete(&self, account: &AccountName, blob: &BlobPath) -> Result<(), Failure> {
         let location = self.location(account, blob).await?;
-        for _ in 0..ATTEMPTS_MAX {
+        let (mut attempts, mut from) = (0, DateTime::MIN);
+        while attempts < ATTEMPTS_MAX {
             let known = self.record(&location).await?;
-            let now = self.clock.now();
-            let deleted: Vec<(Vec<u8>, Earlier)> = self
-                .earlier(&location)
-                .await?
-                .into_iter()
-                .filter(|(_, earlier)| earlier.deleted.is_some_and(|deleted| deleted.until > now))
-                .collect();
-            if known.is_none() && deleted.is_empty() {
+            let found = self.deleted_from(&location, known.is_none(), from).await?;
+            if known.is_none() && !found.is_any {
                 return Err(ErrorCode::BlobNotFound.into());
             }
+            let base = found.base.as_ref().map(|(time, base)| (earlier_row(*time), base));
+            let rows: Vec<Vec<u8>> = found.states.iter().map(|time| earlier_row(*time)).collect();
             let mut names = vec![RECORD_ROW];
-            names.extend(deleted.iter().map(|(row, _)| row.as_slice()));
+            names.extend(rows.iter().map(Vec::as_slice));
+            names.extend(base.as_ref().map(|(row, _)| row.as_slice()));
             let done = self
                 .transact(&location, &names, |_, rows| {
                     let record = record_in(&location, &rows[0])?;
@@ -298,21 +331,58 @@ impl Blobs {
                     if changed(record.as_ref()) != changed(known.as_ref()) {
                         return Ok((Vec::new(), false));
                     }
-                    Ok((restore(record, &deleted), true))
+                    let (mut changes, count) = restored(&location, &rows[1..=found.states.len()])?;
+                    if base.is_some() {
+                        changes.push(Change::Delete { index: 1 + found.states.len() });
+                    }
+                    if let Some(mut record) =
+                        record.or_else(|| base.as_ref().map(|(_, base)| base.record.clone()))
+                    {
+                        record.snapshots = record.snapshots.saturating_add(count);
+                        changes.push(put_record(0, &record));
+                    }
+                    Ok((changes, true))
                 })
                 .await?;
-            if done {
-                return Ok(());
+            match (done, found.states.last()) {
+                (true, Some(last)) if found.has_more => from = next_tick(*last),
+                (true, _) => return Ok(()),
+                (false, _) => attempts += 1,
             }
         }
         Err(ErrorCode::ServerBusy.into())
     }
 
-    /// The earlier states of a blob, by time.
-    pub async fn earlier(&self, location: &BlobLocation) -> Result<Vec<(Vec<u8>, Earlier)>, Failure> {
-        let mut found = Vec::new();
-        self.visit_earlier(location, |time, earlier| {
-            found.push((earlier_row(time), earlier));
+    /// What was deleted of a blob and can be had back: the last state of the blob itself if it is wanted, and the first
+    /// snapshots and versions from a time on.
+    async fn deleted_from(
+        &self,
+        location: &BlobLocation,
+        wants_base: bool,
+        from: DateTime,
+    ) -> Result<DeletedStates, Failure> {
+        let now = self.clock.now();
+        let mut found = DeletedStates::default();
+        let start = if wants_base { DateTime::MIN } else { from };
+        self.visit_earlier_from(location, start, |time, earlier| {
+            if earlier.deleted.is_none_or(|deleted| deleted.until <= now) {
+                return ControlFlow::Continue(());
+            }
+            found.is_any = true;
+            match earlier.role {
+                Role::Base if wants_base => found.base = Some((time, earlier)),
+                Role::Snapshot | Role::Version if time < from => {}
+                Role::Snapshot | Role::Version if found.states.len() < STATES_A_STEP_MAX => {
+                    found.states.push(time);
+                }
+                Role::Snapshot | Role::Version => {
+                    found.has_more = true;
+                    if !wants_base {
+                        return ControlFlow::Break(());
+                    }
+                }
+                Role::Base => {}
+            }
             ControlFlow::Continue(())
         })
         .await?;
@@ -320,29 +390,32 @@ impl Blobs {
     }
 }
 
-/// What brings deleted states back: the last state of a blob that is not there becomes it again.
-fn restore(record: Option<Record>, deleted: &[(Vec<u8>, Earlier)]) -> Vec<Change> {
+/// Deleted states that can be had back.
+#[derive(Default)]
+struct DeletedStates {
+    /// There are some, of any kind.
+    is_any: bool,
+    base: Option<(DateTime, Earlier)>,
+    /// Snapshots and versions.
+    states: Vec<DateTime>,
+    has_more: bool,
+}
+
+/// What brings deleted states back, and how many of them are snapshots; one that is gone by now stays gone. The first of
+/// them is the second row.
+fn restored(location: &BlobLocation, rows: &[Option<StoredRow>]) -> Result<(Vec<Change>, u32), Failure> {
     let mut changes = Vec::new();
-    let base = match record {
-        Some(_) => None,
-        None => deleted.iter().rposition(|(_, earlier)| earlier.role == Role::Base),
-    };
-    let mut restored = 0;
-    for (at, (_, earlier)) in deleted.iter().enumerate() {
-        if base == Some(at) {
-            changes.push(Change::Delete { index: 1 + at });
-        } else if matches!(earlier.role, Role::Snapshot | Role::Version) {
-            restored += u32::from(earlier.role == Role::Snapshot);
-            let kept = Earlier { deleted: None, ..earlier.clone() };
+    let mut snapshots = 0;
+    for (at, row) in rows.iter().enumerate() {
+        let Some(row) = row else { continue };
+        let earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(location.space))?;
+        if earlier.deleted.is_some() {
+            snapshots += u32::from(earlier.role == Role::Snapshot);
+            let kept = Earlier { deleted: None, ..earlier };
             changes.push(Change::Put { index: 1 + at, body: kept.encode().into() });
         }
     }
-    let record = record.or_else(|| base.map(|at| deleted[at].1.record.clone()));
-    if let Some(mut record) = record {
-        record.snapshots += restored;
-        changes.push(put_record(0, &record));
-    }
-    changes
+    Ok((changes, snapshots))
 }
 
 /// Checks the conditions of a request that needs no lease, but must not name a wrong one.

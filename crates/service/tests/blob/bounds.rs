@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
+use tavola_auth::Permitted;
 use tavola_model::{
-    AccountName, AppendConditions, BlobCommand, BlobConditions, ByteRange, CopyBlob, CopySource,
-    DeleteSnapshots, NewKind, RehydratePriority, VersionConditions,
+    AccountCommand, AccountName, AppendConditions, BlobCommand, BlobConditions, BlobOutcome, ByteRange,
+    Command, CopyBlob, CopySource, DeleteRetention, DeleteSnapshots, ErrorCode, ListBlobs, ListInclude,
+    NewKind, RehydratePriority, ServicePropertiesPatch, StorageService, VersionConditions,
 };
 
-use crate::bench::{append, bytes, commit, new_blob, path, put_block};
+use crate::bench::{append, bytes, commit, container, new_blob, path, put_block};
 use crate::watched::Watched;
 
 const MIB: usize = 1024 * 1024;
@@ -89,6 +91,67 @@ fn many_small_blocks_are_committed_by_a_small_transaction() {
     watched.bench.delete(path("b").into(), DeleteSnapshots::Refuse).unwrap();
     watched.bench.delete(path("c").into(), DeleteSnapshots::Refuse).unwrap();
     assert_eq!(watched.bench.content_bytes(), 0);
+}
+
+fn list(include: ListInclude, max: u32) -> ListBlobs {
+    ListBlobs {
+        container: container(),
+        prefix: None,
+        delimiter: None,
+        from: None,
+        start_from: None,
+        max: Some(max),
+        include,
+        marker: None,
+    }
+}
+
+#[test]
+fn a_blob_with_very_many_snapshots_is_deleted_and_had_back() {
+    const SNAPSHOTS: usize = 700;
+    let watched = Watched::new();
+    let body = bytes(1, 5000);
+    for keeps_deleted in [false, true] {
+        if keeps_deleted {
+            keep_deleted(&watched);
+        }
+        watched.bench.put("b", &body);
+        (0..SNAPSHOTS).for_each(|_| drop(watched.bench.snapshot("b")));
+        let (done, asked) = watched.asked_by(|| {
+            watched.bench.delete(path("b").into(), DeleteSnapshots::Only).unwrap();
+            (0..SNAPSHOTS).for_each(|_| drop(watched.bench.snapshot("b")));
+            watched.bench.delete(path("b").into(), DeleteSnapshots::Include)
+        });
+        done.unwrap();
+        watched.settle();
+        assert!(asked.rows_max <= 300, "{asked:?}");
+        assert_eq!(watched.bench.get("b"), Err(ErrorCode::BlobNotFound));
+    }
+    let (done, asked) = watched.asked(BlobCommand::UndeleteBlob(path("b")));
+    done.unwrap();
+    assert!(asked.rows_max <= 300, "{asked:?}");
+    assert_eq!(watched.bench.get("b").unwrap(), body);
+    let include = ListInclude { snapshots: true, ..ListInclude::default() };
+    let BlobOutcome::BlobsListed(page) =
+        watched.bench.run(BlobCommand::ListBlobs(list(include, 5000))).unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!(page.entries.len(), 2 * SNAPSHOTS + 1);
+    let refused = watched.bench.delete(path("b").into(), DeleteSnapshots::Refuse);
+    assert_eq!(refused, Err(ErrorCode::SnapshotsPresent));
+}
+
+/// Lets the account keep what is deleted.
+fn keep_deleted(watched: &Watched) {
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    let patch = ServicePropertiesPatch {
+        delete_retention: Some(DeleteRetention { days: Some(3), ..DeleteRetention::default() }),
+        ..ServicePropertiesPatch::default()
+    };
+    let set = Command::Account(AccountCommand::SetServiceProperties(Box::new(patch)));
+    let permitted = Permitted::unchecked_for_test(account, set, None).at_service(StorageService::Blob);
+    watched.bench.runtime.block_on(watched.bench.service.execute(permitted)).unwrap();
 }
 
 fn source(name: &str) -> CopySource {
