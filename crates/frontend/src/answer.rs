@@ -101,6 +101,8 @@ pub(crate) struct Download {
     caller: CallerId,
     next: NextPiece,
     observation: Option<Box<StreamObservation>>,
+    /// Room for what its source holds already.
+    _room: Option<Arc<Room>>,
 }
 
 type Source = Box<dyn ByteSource>;
@@ -115,7 +117,19 @@ enum NextPiece {
 impl Download {
     /// So many bytes of a source.
     pub fn new(length: u64, source: Source, budget: Arc<Budget>, caller: CallerId) -> Self {
-        Self { left: length, budget, caller, next: NextPiece::NotAsked(source), observation: None }
+        Self {
+            left: length,
+            budget,
+            caller,
+            next: NextPiece::NotAsked(source),
+            observation: None,
+            _room: None,
+        }
+    }
+
+    /// Keeps room that was taken for bytes that the source holds, until it is gone.
+    pub fn in_room(self, room: Option<Arc<Room>>) -> Self {
+        Self { _room: room, ..self }
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, SourceError>>> {

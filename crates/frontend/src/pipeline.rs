@@ -348,7 +348,7 @@ impl Pipeline {
                 let caller = address.map(|address| caller_id(received, query, address));
                 transfers.answers.room(caller.unwrap_or(CallerId::of("", b"")))
             };
-            match answer::hold(bytes, room, !observation.writes, new_room) {
+            match answer::hold(bytes, room.clone(), !observation.writes, new_room) {
                 Some(held) => bytes = held,
                 None => {
                     result = Err(ErrorCode::ServerBusy.into());
@@ -363,7 +363,7 @@ impl Pipeline {
             (Some(source), Some(length)) => {
                 let caller = address.map(|address| caller_id(received, query, address));
                 let caller = caller.unwrap_or(CallerId::of("", b""));
-                let download = Download::new(length, source, transfers.answers.clone(), caller);
+                let download = Download::new(length, source, transfers.answers.clone(), caller).in_room(room);
                 AnswerBody::Stream(download).observed(observation.into_stream(&self.recorder))
             }
             _ => AnswerBody::Whole(bytes),
@@ -495,7 +495,12 @@ async fn answer_room(
 ) -> Result<Option<Arc<Room>>, ServiceError> {
     let is_page = match command {
         Command::Table(command) => matches!(command, TableCommand::QueryEntities(_)),
-        Command::Blob(command) => matches!(**command, BlobCommand::ListBlobs(_)),
+        Command::Blob(command) => match &**command {
+            BlobCommand::ListBlobs(_) | BlobCommand::ListContainers(_) | BlobCommand::GetBlockList(_) => true,
+            // A range whose sum is told is held as a whole.
+            BlobCommand::GetBlob(get) => get.range_sum.is_some(),
+            _ => false,
+        },
         Command::Account(_) | Command::Queue(_) => false,
     };
     if is_page {

@@ -25,6 +25,7 @@ use super::prepare::Further;
 use super::put::{ATTEMPTS_MAX, Basis, Replacement, settle};
 use super::receive::Unnamed;
 use super::record::{Body, Record};
+use super::room::PageRoom;
 use super::rows::{
     RECORD_ROW, STAGE_ROW, STAGED, Stage, damaged, decode_data, encode_data, generation_prefix, pieces_row,
     split_row, staged_row,
@@ -33,7 +34,10 @@ use super::sums::Sums;
 use crate::catalog::to_its_end;
 use crate::execute::Overwrites;
 use crate::failure::Failure;
+use crate::service::AnswerBudget;
 
+/// What a listed block takes, in memory and in the answer.
+const BLOCK_BYTES: usize = 256;
 /// Pieces in one row.
 const PIECES_A_ROW_MAX: usize = 1000;
 /// Uncommitted blocks of a blob whose bytes stay in their rows, if they are few; later ones are contents. A client that
@@ -291,6 +295,7 @@ impl Blobs {
         &self,
         account: &AccountName,
         get: GetBlockList,
+        room: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<BlockList, Failure> {
         let location = self.location(account, &get.target.path).await?;
         // A blob that has only uncommitted blocks is none yet.
@@ -299,10 +304,16 @@ impl Blobs {
             check_read(&get.conditions, record, self.clock.now())?;
         }
         must_be_block(state.as_ref())?;
+        let (mut room, mut is_short) = (PageRoom::new(room), false);
         let mut uncommitted: Vec<ListedBlock> = Vec::new();
         let stage = match get.target.moment {
             tavola_model::BlobMoment::Current => {
-                let list = |id, data: Data| uncommitted.push(ListedBlock { id, length: data.length() });
+                let list = |id, data: Data| {
+                    is_short |= !room.take(BLOCK_BYTES);
+                    if !is_short {
+                        uncommitted.push(ListedBlock { id, length: data.length() });
+                    }
+                };
                 self.visit_staged(&location, list).await?
             }
             _ => None,
@@ -313,11 +324,15 @@ impl Blobs {
         let mut committed: Vec<ListedBlock> = Vec::new();
         if let Some(record) = &state {
             let list = |piece: Piece| {
-                if let Some(id) = piece.block {
+                is_short |= !room.take(BLOCK_BYTES);
+                if let Some(id) = piece.block.filter(|_| !is_short) {
                     committed.push(ListedBlock { id, length: piece.data.length() });
                 }
             };
             self.visit_pieces(&location, &record.body, list).await?;
+        }
+        if is_short {
+            return Err(ErrorCode::ServerBusy.into());
         }
         uncommitted.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(BlockList {

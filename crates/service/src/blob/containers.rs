@@ -7,16 +7,18 @@ use tavola_engine::SpaceId;
 use tavola_model::{
     AccountName, BLOBS_PAGE_MAX, Changed, ContainerConditions, ContainerName, ContainerPage,
     ContainerProperties, CreateContainer, DateTime, DeleteContainer, DeletedContainer, ErrorCode,
-    GetContainer, LeaseContainer, LeaseDone, ListContainers, RestoreContainer, SetContainerAcl,
+    GetContainer, LeaseContainer, LeaseDone, ListContainers, Metadata, RestoreContainer, SetContainerAcl,
     SetContainerMetadata,
 };
 
 use super::Blobs;
 use super::conditions::{check_container, check_version};
 use super::list::days_between;
+use super::room::PageRoom;
 use crate::catalog::{ContainerState, Created, Kept, Resource, ResourceKind, to_its_end};
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
+use crate::service::AnswerBudget;
 
 /// Containers that the service itself writes to. A list has them only if it is asked to.
 const SYSTEM_CONTAINERS: [&str; 2] = ["$logs", "$blobchangefeed"];
@@ -165,7 +167,9 @@ impl Blobs {
         &self,
         account: &AccountName,
         asked: ListContainers,
+        room: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<ContainerPage, Failure> {
+        let mut room = PageRoom::new(room);
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
         let prefix = asked.prefix.clone().unwrap_or_default();
         let from = asked.from.as_deref().unwrap_or_default().max(prefix.as_str()).to_owned();
@@ -183,6 +187,12 @@ impl Blobs {
                 .and_then(|name| Ok((name, show(&found, now)?)));
             match shown {
                 Ok((name, _)) if containers.len() >= max => next = Some(name),
+                Ok((name, properties)) if !room.take(container_bytes(&name, &properties)) => {
+                    match containers.is_empty() {
+                        true => failure = Some(ErrorCode::ServerBusy.into()),
+                        false => next = Some(name),
+                    }
+                }
                 Ok(shown) => {
                     containers.push(shown);
                     return ControlFlow::Continue(());
@@ -196,7 +206,7 @@ impl Blobs {
             return Err(failure);
         }
         if asked.with_deleted {
-            let deleted = self.deleted_containers(account, &from, &prefix, max).await?;
+            let deleted = self.deleted_containers(account, &from, &prefix, max, &mut room).await?;
             (containers, next) = merge(containers, deleted, next, max);
         }
         Ok(ContainerPage { asked, containers, next })
@@ -209,19 +219,27 @@ impl Blobs {
         from: &str,
         prefix: &str,
         names_max: usize,
+        room: &mut PageRoom,
     ) -> Result<Vec<(ContainerName, ContainerProperties)>, Failure> {
         let now = self.clock.now();
         let mut found: Vec<Kept> = Vec::new();
-        let mut names = 0;
+        let (mut names, mut is_short) = (0, false);
         let mut visit = |kept: Kept| {
             names += usize::from(found.last().is_none_or(|last| last.resource.name != kept.resource.name));
             if !kept.resource.name.starts_with(prefix) || names > names_max + 1 {
+                return ControlFlow::Break(());
+            }
+            is_short = !room.take(CONTAINER_BYTES + metadata_bytes(&kept.resource.metadata));
+            if is_short {
                 return ControlFlow::Break(());
             }
             found.push(kept);
             ControlFlow::Continue(())
         };
         self.catalog.list_kept(account, from, &mut visit).await?;
+        if is_short {
+            return Err(ErrorCode::ServerBusy.into());
+        }
         let shown = found.into_iter().map(|kept| {
             let name = ContainerName::parse(&kept.resource.name)
                 .map_err(|_| Failure::damaged(SpaceId::CATALOG, "the name of a container"))?;
@@ -252,6 +270,17 @@ impl Blobs {
         })
         .await
     }
+}
+
+/// What a container takes on a page beside its texts.
+const CONTAINER_BYTES: usize = 1024;
+
+fn container_bytes(name: &ContainerName, properties: &ContainerProperties) -> usize {
+    CONTAINER_BYTES + name.as_str().len() + metadata_bytes(&properties.metadata)
+}
+
+fn metadata_bytes(metadata: &Metadata) -> usize {
+    metadata.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
 /// One page of containers that are there and that are deleted, by name. A marker tells a name only, so those of one name

@@ -26,7 +26,7 @@ impl Blobs {
         // What is large is boxed: a read does not carry what an upload or a copy needs.
         let outcome = match command {
             Command::ListContainers(list) => {
-                Outcome::ContainersListed(self.list_containers(account, list).await?)
+                Outcome::ContainersListed(self.list_containers(account, list, room).await?)
             }
             Command::FindBlobsByTags(find) => Outcome::BlobsFound(self.find_blobs(account, find).await?),
             Command::GetAccountInformation(container) => {
@@ -90,7 +90,7 @@ impl Blobs {
                 Outcome::BlobPutFromUrl(Box::pin(self.put_blob_from_url(account, *put, overwrites)).await?)
             }
             Command::GetBlob(get) => {
-                let (got, content) = self.get_blob(account, get).await?;
+                let (got, content) = self.get_blob(account, get, room).await?;
                 return Ok((Outcome::BlobGot(Box::new(got)), Some(content)));
             }
             Command::GetBlobProperties(get) => {
@@ -152,7 +152,9 @@ impl Blobs {
             Command::PutBlockList(put) => {
                 Outcome::BlockListPut(Box::pin(self.put_block_list(account, put, overwrites)).await?)
             }
-            Command::GetBlockList(get) => Outcome::BlockListFetched(self.get_block_list(account, get).await?),
+            Command::GetBlockList(get) => {
+                Outcome::BlockListFetched(self.get_block_list(account, get, room).await?)
+            }
 
             Command::AppendBlock(append) => {
                 Outcome::BlockAppended(Box::pin(self.append_block(account, append, upload)).await?)

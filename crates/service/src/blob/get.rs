@@ -1,6 +1,7 @@
 //! Reading blobs: content, properties, metadata, tags.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use tavola_engine::{ByteSource, BytesSource, ContentError};
@@ -14,8 +15,10 @@ use super::change::BlobLocation;
 use super::conditions::check_read;
 use super::pieces::{Data, PieceSource, select};
 use super::record::{Body, Record};
+use super::room::PageRoom;
 use super::sums::Sums;
 use crate::failure::Failure;
+use crate::service::AnswerBudget;
 
 /// How often a read starts over because the blob was replaced under its hands.
 const ATTEMPTS_MAX: usize = 8;
@@ -24,7 +27,12 @@ const ATTEMPTS_MAX: usize = 8;
 pub(crate) type Content = Box<dyn ByteSource>;
 
 impl Blobs {
-    pub async fn get_blob(&self, account: &AccountName, get: GetBlob) -> Result<(BlobGot, Content), Failure> {
+    pub async fn get_blob(
+        &self,
+        account: &AccountName,
+        get: GetBlob,
+        room: Option<Arc<dyn AnswerBudget>>,
+    ) -> Result<(BlobGot, Content), Failure> {
         let location = self.location(account, &get.target.path).await?;
         for _ in 0..ATTEMPTS_MAX {
             let (mut properties, body) = self.read_shown(&location, &get.target, &get.conditions).await?;
@@ -35,6 +43,11 @@ impl Blobs {
             let bytes = range.map_or(0..properties.length, |range| range.first..range.first + range.length);
             if get.range_sum.is_some() && bytes.end - bytes.start > RANGE_SUM_BYTES_MAX {
                 return Err(range_sum_refusal(get.range_sum).into());
+            }
+            // A range is held as a whole while its sum is counted, and until it is sent.
+            let held = usize::try_from(bytes.end - bytes.start).unwrap_or(usize::MAX);
+            if get.range_sum.is_some() && !PageRoom::new(room.clone()).take(held) {
+                return Err(ErrorCode::ServerBusy.into());
             }
             let mut content = match self.open(&location, &body, bytes).await {
                 // It was replaced, and what it was is gone.

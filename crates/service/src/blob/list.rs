@@ -17,6 +17,7 @@ use tavola_model::{
 
 use super::Blobs;
 use super::record::Record;
+use super::room::PageRoom;
 use super::rows::{EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, Stage, damaged, name_bytes, split_row};
 use crate::failure::Failure;
 use crate::service::AnswerBudget;
@@ -24,10 +25,6 @@ use crate::service::AnswerBudget;
 /// Rows of a blob that are passed over before the scan begins anew behind it.
 const PASSED_ROWS_MAX: u32 = 8;
 
-/// Bytes of a page that need no room: small answers are not counted.
-const FREE_BYTES: usize = 8 * 1024;
-/// Room is taken in steps of this size.
-const ROOM_STEP_BYTES: usize = 64 * 1024;
 /// What an entry takes beside its texts: its properties, and the names of their elements.
 const ENTRY_BYTES: usize = 1024;
 
@@ -90,10 +87,7 @@ struct Lister {
     seek: Option<Position>,
     next: Option<BlobCursor>,
     failure: Option<Failure>,
-    /// Memory for the page, how much of it is taken, and how much is used.
-    room: Option<Arc<dyn AnswerBudget>>,
-    bytes_taken: usize,
-    bytes: usize,
+    room: PageRoom,
 }
 
 impl Lister {
@@ -109,9 +103,7 @@ impl Lister {
             seek: None,
             next: None,
             failure: None,
-            room,
-            bytes_taken: FREE_BYTES,
-            bytes: 0,
+            room: PageRoom::new(room),
         }
     }
 
@@ -121,15 +113,8 @@ impl Lister {
         if self.entries.len() >= self.max {
             return Ok(false);
         }
-        self.bytes += bytes;
-        let Some(room) = self.room.as_ref().filter(|_| self.bytes > self.bytes_taken) else {
-            return Ok(true);
-        };
-        let wanted = self.bytes.next_multiple_of(ROOM_STEP_BYTES);
-        let is_taken = room.take(wanted - self.bytes_taken);
-        if is_taken {
-            self.bytes_taken = wanted;
-        } else if self.entries.is_empty() {
+        let is_taken = self.room.take(bytes);
+        if !is_taken && self.entries.is_empty() {
             return Err(ErrorCode::ServerBusy.into());
         }
         Ok(is_taken)

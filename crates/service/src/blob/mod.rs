@@ -31,6 +31,7 @@ mod properties;
 mod put;
 mod receive;
 mod record;
+mod room;
 mod rows;
 mod scrubber;
 mod snapshot;

@@ -1,16 +1,19 @@
 //! Blobs of many rows, and what their requests cost: no transaction and no look at rows is larger than it must be.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use tavola_auth::Permitted;
 use tavola_model::{
-    AccountCommand, AccountName, AppendConditions, BlobCommand, BlobConditions, BlobOutcome, ByteRange,
-    Command, CopyBlob, CopySource, DeleteRetention, DeleteSnapshots, ErrorCode, ListBlobs, ListInclude,
-    NewKind, RehydratePriority, ServicePropertiesPatch, StorageService, VersionConditions,
+    AccountCommand, AccountName, AppendConditions, BlobCommand, BlobConditions, BlobHeaders, BlobOutcome,
+    BlockListType, ByteRange, Command, CopyBlob, CopySource, DeleteRetention, DeleteSnapshots, ErrorCode,
+    GetBlob, GetBlockList, ListBlobs, ListInclude, NewKind, Outcome, RangeSum, RehydratePriority,
+    ServicePropertiesPatch, StorageService, VersionConditions,
 };
+use tavola_service::AnswerBudget;
 
-use crate::bench::{append, bytes, commit, container, new_blob, path, put_block};
+use crate::bench::{append, block_id, bytes, commit, container, new_blob, path, put_block};
 use crate::watched::Watched;
 
 const MIB: usize = 1024 * 1024;
@@ -91,6 +94,75 @@ fn many_small_blocks_are_committed_by_a_small_transaction() {
     watched.bench.delete(path("b").into(), DeleteSnapshots::Refuse).unwrap();
     watched.bench.delete(path("c").into(), DeleteSnapshots::Refuse).unwrap();
     assert_eq!(watched.bench.content_bytes(), 0);
+}
+
+#[test]
+fn a_list_of_blocks_tells_all_of_them_or_that_memory_is_short() {
+    let watched = Watched::new();
+    for number in 0..500 {
+        let body = bytes(1, 100);
+        watched.bench.run_with(put_block("b", &format!("{number:03}"), &body), body).unwrap();
+    }
+    watched.bench.run(commit("b", &["001", "002"])).unwrap();
+    for number in 0..300 {
+        let body = bytes(2, 200);
+        watched.bench.run_with(put_block("b", &format!("{number:03}"), &body), body).unwrap();
+    }
+    let get = || {
+        BlobCommand::GetBlockList(GetBlockList {
+            target: path("b").into(),
+            which: BlockListType::All,
+            conditions: BlobConditions::default(),
+        })
+    };
+    let Ok(BlobOutcome::BlockListFetched(list)) = watched.bench.run(get()) else { panic!() };
+    let committed = list.committed.unwrap();
+    assert_eq!(
+        committed.iter().map(|block| block.id.clone()).collect::<Vec<_>>(),
+        ["001", "002"].map(block_id)
+    );
+    let uncommitted = list.uncommitted.unwrap();
+    assert_eq!(uncommitted.len(), 300);
+    assert!(uncommitted.iter().all(|block| block.length == 200));
+    assert_eq!(run_within(&watched, get(), 0).unwrap_err(), ErrorCode::ServerBusy);
+    run_within(&watched, get(), MIB).unwrap();
+}
+
+/// Runs a command with so many bytes of memory for its answer.
+fn run_within(watched: &Watched, command: BlobCommand, bytes: usize) -> Result<BlobOutcome, ErrorCode> {
+    struct Room(AtomicUsize);
+    impl AnswerBudget for Room {
+        fn take(&self, bytes: usize) -> bool {
+            self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(bytes)).is_ok()
+        }
+    }
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    let permitted = Permitted::unchecked_for_test(account, Command::Blob(Box::new(command)), None);
+    let room: Arc<dyn AnswerBudget> = Arc::new(Room(AtomicUsize::new(bytes)));
+    let done =
+        watched.bench.runtime.block_on(watched.bench.service.execute_with(permitted, Some(room), None));
+    match done.map_err(|error| error.code)?.outcome {
+        Outcome::Blob(outcome) => Ok(*outcome),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_range_whose_sum_is_told_takes_memory_first() {
+    let watched = Watched::new();
+    watched.bench.put("b", &bytes(1, 100_000));
+    let get = |sum| {
+        BlobCommand::GetBlob(GetBlob {
+            target: path("b").into(),
+            range: Some(ByteRange { first: 0, last: Some(89_999) }),
+            range_sum: sum,
+            overrides: BlobHeaders::default(),
+            conditions: BlobConditions::default(),
+        })
+    };
+    assert_eq!(run_within(&watched, get(Some(RangeSum::Md5)), 50_000).unwrap_err(), ErrorCode::ServerBusy);
+    run_within(&watched, get(Some(RangeSum::Md5)), 200_000).unwrap();
+    run_within(&watched, get(None), 0).unwrap();
 }
 
 fn list(include: ListInclude, max: u32) -> ListBlobs {
