@@ -12,13 +12,15 @@ use tavola_engine::{Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{
     AccountName, BLOBS_PAGE_MAX, BlobCursor, BlobEntry, BlobHeaders, BlobKind, BlobName, BlobPage,
     BlobProperties, BlobTags, BlobVersion, Changed, DateTime, DeletedBlob, ErrorCode, KeyBytes, LeaseShown,
-    ListBlobs, ListedBlob, Metadata,
+    ListBlobs, ListInclude, ListedBlob, Metadata,
 };
 
 use super::Blobs;
 use super::record::Record;
 use super::room::PageRoom;
-use super::rows::{EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, Stage, damaged, name_bytes, split_row};
+use super::rows::{
+    EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, Stage, damaged, earlier_row, name_bytes, split_row,
+};
 use crate::failure::Failure;
 use crate::service::AnswerBudget;
 
@@ -42,7 +44,15 @@ impl Blobs {
         let mut lister = Lister::new(asked, container.space, self.clock.now(), room);
         let prefix = name_bytes(lister.prefix());
         let before = (!prefix.is_empty()).then(|| Position::partition_start(&behind(prefix.clone())));
-        let mut from = Position::partition_start(&lister.first_partition(prefix));
+        let first = lister.first_partition(prefix);
+        let mut from = Position::partition_start(&first);
+        if let Some(at) = lister.goes_on_at(&first) {
+            // The states before were listed on the pages before.
+            lister.group.record = self.row_body(container.space, &first, RECORD_ROW).await?;
+            lister.group.stage = self.row_body(container.space, &first, STAGE_ROW).await?;
+            from = Position::at(&first, &earlier_row(at));
+            lister.group.partition = first;
+        }
         loop {
             let range = ScanRange { from, before: before.clone() };
             if range.is_empty() {
@@ -56,6 +66,10 @@ impl Blobs {
             }
         }
         lister.finish()
+    }
+
+    async fn row_body(&self, space: SpaceId, partition: &[u8], row: &[u8]) -> Result<Option<Bytes>, Failure> {
+        Ok(self.engine.get(space, partition, row).await?.map(|row| row.body))
     }
 }
 
@@ -71,7 +85,8 @@ struct Group {
     /// Empty before the first blob, and behind the last one that was listed.
     partition: Vec<u8>,
     record: Option<Bytes>,
-    earlier: Vec<(u64, Bytes)>,
+    /// The last version, if the blob may be listed by it.
+    last_version: Option<(DateTime, Bytes)>,
     stage: Option<Bytes>,
     passed: u32,
 }
@@ -81,6 +96,8 @@ struct Lister {
     space: SpaceId,
     now: DateTime,
     max: usize,
+    /// Earlier states may be listed, so their rows are looked at.
+    shows_earlier: bool,
     entries: Vec<BlobEntry>,
     group: Group,
     /// Where the next scan begins.
@@ -93,11 +110,13 @@ struct Lister {
 impl Lister {
     fn new(asked: ListBlobs, space: SpaceId, now: DateTime, room: Option<Arc<dyn AnswerBudget>>) -> Self {
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
+        let ListInclude { snapshots, versions, deleted, deleted_with_versions, .. } = asked.include;
         Self {
             asked,
             space,
             now,
             max,
+            shows_earlier: snapshots || versions || deleted || deleted_with_versions,
             entries: Vec::new(),
             group: Group::default(),
             seek: None,
@@ -130,6 +149,13 @@ impl Lister {
         [Some(prefix), cursor, start].into_iter().flatten().fold(vec![NAMES_FROM], Vec::max)
     }
 
+    /// The time from which on the states of the first blob are listed, if the page before ended amid them.
+    fn goes_on_at(&self, first: &[u8]) -> Option<DateTime> {
+        let cursor = self.asked.from.as_ref()?;
+        let is_amid = self.shows_earlier && DateTime::MIN < cursor.at && cursor.at < DateTime::MAX;
+        (is_amid && name_bytes(&cursor.name) == first).then_some(cursor.at)
+    }
+
     fn visit(&mut self, row: ScannedRow<'_>) -> ControlFlow<()> {
         if self.group.partition != row.partition {
             self.flush()?;
@@ -140,8 +166,8 @@ impl Lister {
             group.record = Some(row.body);
         } else if row.row == STAGE_ROW {
             group.stage = Some(row.body);
-        } else if let (Some(&EARLIER), Some((_, time, _))) = (row.row.first(), split_row(row.row)) {
-            group.earlier.push((time, row.body));
+        } else if row.row.first() == Some(&EARLIER) && self.shows_earlier {
+            return self.visit_earlier(row);
         } else {
             group.passed += 1;
             if group.passed > PASSED_ROWS_MAX {
@@ -152,6 +178,62 @@ impl Lister {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Lists an earlier state if it is asked for. Its row is not kept.
+    fn visit_earlier(&mut self, row: ScannedRow<'_>) -> ControlFlow<()> {
+        let listed = self.list_earlier(&row);
+        listed.unwrap_or_else(|failure| {
+            self.failure = Some(failure);
+            ControlFlow::Break(())
+        })
+    }
+
+    fn list_earlier(&mut self, row: &ScannedRow<'_>) -> Result<ControlFlow<()>, Failure> {
+        let damaged = || damaged(self.space);
+        let time =
+            split_row(row.row).and_then(|(_, time, _)| DateTime::from_ticks(time)).ok_or_else(damaged)?;
+        let earlier = Earlier::decode(&row.body).ok_or_else(damaged)?;
+        let include = self.asked.include;
+        let is_listed = match (earlier.role, earlier.deleted) {
+            (_, Some(deleted)) if deleted.until <= self.now => false,
+            (Role::Snapshot, deleted) => include.snapshots && (deleted.is_none() || include.deleted),
+            (Role::Version, deleted) => include.versions && (deleted.is_none() || include.deleted),
+            (Role::Base, _) => include.deleted,
+        };
+        if earlier.role == Role::Version && include.deleted_with_versions {
+            self.group.last_version = Some((time, row.body.clone()));
+        }
+        if !is_listed {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let name = name_of(&self.group.partition).ok_or_else(damaged)?;
+        if let Some(common) = self.common_prefix(name.as_str()) {
+            self.group = Group::default();
+            return self.list_prefix(common);
+        }
+        let is_before = |cursor: &BlobCursor| cursor.name == name.as_str() && time < cursor.at;
+        if self.asked.from.as_ref().is_some_and(is_before) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let listed = self.earlier(&name, time, earlier);
+        if !self.has_room(entry_bytes(&listed))? {
+            self.next = Some(BlobCursor { name: name.as_str().to_owned(), at: time });
+            return Ok(ControlFlow::Break(()));
+        }
+        self.entries.push(BlobEntry::Blob(listed));
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Lists a common prefix; the scan begins anew behind it.
+    fn list_prefix(&mut self, common: String) -> Result<ControlFlow<()>, Failure> {
+        if !self.has_room(ENTRY_BYTES + common.len())? {
+            self.next = Some(BlobCursor { name: common, at: DateTime::MAX });
+            return Ok(ControlFlow::Break(()));
+        }
+        self.seek = Some(Position::partition_start(&behind(name_bytes(&common))));
+        self.entries.push(BlobEntry::Prefix(common));
+        Ok(ControlFlow::Break(()))
     }
 
     /// Lists the blob whose rows have been seen. Breaks if the page is full or the scan is to begin anew.
@@ -175,33 +257,15 @@ impl Lister {
 
     fn list(&mut self, group: &Group) -> Result<ControlFlow<()>, Failure> {
         let name = name_of(&group.partition).ok_or_else(|| damaged(self.space))?;
-        let (earlier, last) = self.states(&name, group)?;
-        if earlier.is_empty() && last.is_none() {
-            return Ok(ControlFlow::Continue(()));
-        }
+        let Some(last) = self.last_state(&name, group)? else { return Ok(ControlFlow::Continue(())) };
         if let Some(common) = self.common_prefix(name.as_str()) {
-            if !self.has_room(ENTRY_BYTES + common.len())? {
-                self.next = Some(BlobCursor { name: common, at: DateTime::MAX });
-                return Ok(ControlFlow::Break(()));
-            }
-            self.seek = Some(Position::partition_start(&behind(name_bytes(&common))));
-            self.entries.push(BlobEntry::Prefix(common));
+            return self.list_prefix(common);
+        }
+        if !self.has_room(entry_bytes(&last))? {
+            self.next = Some(BlobCursor { name: name.as_str().to_owned(), at: DateTime::MAX });
             return Ok(ControlFlow::Break(()));
         }
-        let skip_before = match &self.asked.from {
-            Some(cursor) if cursor.name == name.as_str() => cursor.at,
-            _ => DateTime::MIN,
-        };
-        for (at, listed) in earlier.into_iter().chain(last.map(|last| (DateTime::MAX, last))) {
-            if at < skip_before {
-                continue;
-            }
-            if !self.has_room(entry_bytes(&listed))? {
-                self.next = Some(BlobCursor { name: name.as_str().to_owned(), at });
-                return Ok(ControlFlow::Break(()));
-            }
-            self.entries.push(BlobEntry::Blob(listed));
-        }
+        self.entries.push(BlobEntry::Blob(last));
         Ok(ControlFlow::Continue(()))
     }
 
@@ -212,41 +276,19 @@ impl Lister {
         Some(name[..end].to_owned())
     }
 
-    /// The states of a blob that are asked for: earlier ones in order, and the blob itself.
-    #[allow(clippy::type_complexity, reason = "it is taken apart where it is given")]
-    fn states(
-        &self,
-        name: &BlobName,
-        group: &Group,
-    ) -> Result<(Vec<(DateTime, Box<ListedBlob>)>, Option<Box<ListedBlob>>), Failure> {
+    /// The blob itself as it is listed, behind its earlier states.
+    fn last_state(&self, name: &BlobName, group: &Group) -> Result<Option<Box<ListedBlob>>, Failure> {
         let include = self.asked.include;
         let damaged = || damaged(self.space);
-        let mut states = Vec::new();
-        let mut last_version = None;
-        for (time, body) in &group.earlier {
-            let earlier = Earlier::decode(body).ok_or_else(damaged)?;
-            let time = DateTime::from_ticks(*time).ok_or_else(damaged)?;
-            let is_listed = match (earlier.role, earlier.deleted) {
-                (_, Some(deleted)) if deleted.until <= self.now => false,
-                (Role::Snapshot, deleted) => include.snapshots && (deleted.is_none() || include.deleted),
-                (Role::Version, deleted) => include.versions && (deleted.is_none() || include.deleted),
-                (Role::Base, _) => include.deleted,
-            };
-            if earlier.role == Role::Version {
-                last_version = Some(earlier.record.clone());
-            }
-            if is_listed {
-                states.push((time, self.earlier(name, time, earlier)));
-            }
-        }
-        let last = match (&group.record, &group.stage, last_version) {
+        Ok(match (&group.record, &group.stage, &group.last_version) {
             (Some(record), _, _) => {
                 let record = Record::decode_shared(record).ok_or_else(damaged)?;
                 Some(listed(name, record.show(self.now).0))
             }
-            (None, _, Some(record)) if include.deleted_with_versions => {
+            (None, _, Some((_, body))) => {
+                let earlier = Earlier::decode(body).ok_or_else(damaged)?;
                 // The blob is told as it was, but empty and of no version (recorded).
-                let mut shown = listed(name, record.show(self.now).0);
+                let mut shown = listed(name, earlier.record.show(self.now).0);
                 shown.properties.length = 0;
                 shown.properties.version = None;
                 shown.has_versions_only = true;
@@ -259,8 +301,7 @@ impl Lister {
                 Some(shown)
             }
             (None, _, _) => None,
-        };
-        Ok((states, last))
+        })
     }
 
     fn earlier(&self, name: &BlobName, time: DateTime, earlier: Earlier) -> Box<ListedBlob> {

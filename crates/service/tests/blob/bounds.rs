@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::{Bytes, BytesMut};
 use tavola_auth::Permitted;
 use tavola_model::{
-    AccountCommand, AccountName, AppendConditions, BlobCommand, BlobConditions, BlobHeaders, BlobOutcome,
-    BlockListType, ByteRange, Command, CopyBlob, CopySource, DeleteRetention, DeleteSnapshots, ErrorCode,
-    GetBlob, GetBlockList, ListBlobs, ListInclude, NewKind, Outcome, RangeSum, RehydratePriority,
+    AccountCommand, AccountName, AppendConditions, BlobCommand, BlobConditions, BlobEntry, BlobHeaders,
+    BlobOutcome, BlockListType, ByteRange, Command, CopyBlob, CopySource, DeleteRetention, DeleteSnapshots,
+    ErrorCode, GetBlob, GetBlockList, ListBlobs, ListInclude, NewKind, Outcome, RangeSum, RehydratePriority,
     ServicePropertiesPatch, StorageService, VersionConditions,
 };
 use tavola_service::AnswerBudget;
@@ -176,6 +176,41 @@ fn list(include: ListInclude, max: u32) -> ListBlobs {
         include,
         marker: None,
     }
+}
+
+#[test]
+fn a_list_passes_over_snapshots_that_are_not_asked_for_and_goes_on_amid_those_that_are() {
+    const SNAPSHOTS: usize = 300;
+    let watched = Watched::new();
+    for name in ["a", "b"] {
+        watched.bench.put(name, &bytes(1, 1000));
+        (0..SNAPSHOTS).for_each(|_| drop(watched.bench.snapshot(name)));
+    }
+    let (done, asked) = watched.asked(BlobCommand::ListBlobs(list(ListInclude::default(), 5000)));
+    let BlobOutcome::BlobsListed(page) = done.unwrap() else { panic!() };
+    assert_eq!(page.entries.len(), 2);
+    assert!(asked.rows_scanned < 40, "{asked:?}");
+    let include = ListInclude { snapshots: true, ..ListInclude::default() };
+    let (mut found, mut from) = (Vec::new(), None);
+    loop {
+        let asked_for = ListBlobs { from: from.take(), ..list(include, 70) };
+        let (done, asked) = watched.asked(BlobCommand::ListBlobs(asked_for));
+        let BlobOutcome::BlobsListed(page) = done.unwrap() else { panic!() };
+        assert!(asked.rows_scanned <= SNAPSHOTS + 80, "{asked:?}");
+        for entry in page.entries {
+            let BlobEntry::Blob(blob) = entry else { panic!() };
+            found.push((blob.name.to_string(), blob.snapshot));
+        }
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 2 * (SNAPSHOTS + 1));
+    let mut ordered = found.clone();
+    ordered.sort_by_key(|(name, snapshot)| (name.clone(), snapshot.is_none(), *snapshot));
+    ordered.dedup();
+    assert_eq!(found, ordered);
 }
 
 #[test]
