@@ -496,7 +496,10 @@ async fn answer_room(
     let is_page = match command {
         Command::Table(command) => matches!(command, TableCommand::QueryEntities(_)),
         Command::Blob(command) => match &**command {
-            BlobCommand::ListBlobs(_) | BlobCommand::ListContainers(_) | BlobCommand::GetBlockList(_) => true,
+            BlobCommand::ListBlobs(_)
+            | BlobCommand::ListContainers(_)
+            | BlobCommand::GetBlockList(_)
+            | BlobCommand::GetPageRanges(_) => true,
             // A range whose sum is told is held as a whole.
             BlobCommand::GetBlob(get) => get.range_sum.is_some(),
             _ => false,

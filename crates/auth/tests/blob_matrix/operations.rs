@@ -289,7 +289,15 @@ pub const OPERATIONS: [Operation; 37] = [
     readable(|at| {
         let (target, conditions) = (at.clone(), when());
         let (range, since, from, max) = (None, None, None, None);
-        BlobCommand::GetPageRanges(GetPageRanges { target, range, since, from, max, conditions })
+        BlobCommand::GetPageRanges(GetPageRanges {
+            target,
+            range,
+            since,
+            from,
+            max,
+            is_paged: true,
+            conditions,
+        })
     }),
     blob(|at| BlobCommand::GetBlobTags(at.clone(), when()), "t"),
     blob(

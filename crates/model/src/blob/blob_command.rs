@@ -416,6 +416,8 @@ pub struct GetPageRanges {
     pub from: Option<u64>,
     /// How many ranges at most.
     pub max: Option<u32>,
+    /// The answer may end with a marker, as it can since version 2020-10-02.
+    pub is_paged: bool,
     /// When.
     pub conditions: BlobConditions,
 }

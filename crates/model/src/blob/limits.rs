@@ -23,6 +23,9 @@ pub const PAGE_BYTES: u64 = 512;
 pub const PUT_PAGES_BYTES_MAX: u64 = 4 * MIB;
 /// Bytes of a page blob.
 pub const PAGE_BLOB_BYTES_MAX: u64 = 8 * 1024 * 1024 * MIB;
+/// Ranges of pages in one answer
+/// (<https://learn.microsoft.com/rest/api/storageservices/get-page-ranges>).
+pub const PAGE_RANGES_MAX: u32 = 10_000;
 /// Bytes of a range whose sum is asked for
 /// (<https://learn.microsoft.com/rest/api/storageservices/get-blob>).
 pub const RANGE_SUM_BYTES_MAX: u64 = 4 * MIB;

@@ -285,6 +285,7 @@ pub(super) fn get_page_ranges(
         since: since.map(BlobMoment::Snapshot),
         from,
         max: query_number(query, "maxresults", 1, u32::MAX)?,
+        is_paged: request.version.is_at_least("2020-10-02"),
         conditions,
     }))
 }

@@ -171,7 +171,7 @@ impl Blobs {
                 Outcome::PagesCleared(Box::pin(self.clear_pages(account, clear)).await?)
             }
             Command::GetPageRanges(get) => {
-                Outcome::PageRangesFetched(self.get_page_ranges(account, get).await?)
+                Outcome::PageRangesFetched(self.get_page_ranges(account, get, room).await?)
             }
         };
         Ok((outcome, None))

@@ -3,18 +3,26 @@
 //! A page differs if it was written or cleared since the snapshot: that is told by the content that holds it, which never
 //! changes. Pages whose bytes are in the row itself are told by these bytes.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use tavola_model::{
-    AccountName, BlobMoment, BlobTarget, Changed, ErrorCode, GetPageRanges, PAGE_BYTES, PageRange, PageRanges,
+    AccountName, BlobMoment, BlobTarget, Changed, ErrorCode, GetPageRanges, PAGE_BYTES, PAGE_RANGES_MAX,
+    PageRange, PageRanges,
 };
 
 use super::Blobs;
 use super::cell::{CELL_BYTES, CELL_PAGES, Cell};
 use super::change::BlobLocation;
 use super::get::resolve_range;
-use super::pages::CELLS_A_STEP;
 use super::pieces::Data;
 use super::record::Body;
+use super::room::PageRoom;
 use crate::failure::Failure;
+use crate::service::AnswerRoom;
+
+/// What a range takes, in memory and in the answer.
+const RANGE_BYTES: usize = 128;
 
 /// What is said of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,6 +37,7 @@ impl Blobs {
         &self,
         account: &AccountName,
         get: GetPageRanges,
+        room: Option<Arc<dyn AnswerRoom>>,
     ) -> Result<PageRanges, Failure> {
         let location = self.location(account, &get.target.path).await?;
         let record = self.read_state(&location, &get.target, &get.conditions).await?;
@@ -50,57 +59,61 @@ impl Blobs {
             }
         };
         at = at.max(get.from.unwrap_or(0));
-        let max = get.max.map_or(usize::MAX, |max| max as usize);
-        let (mut ranges, mut next) = (Vec::<PageRange>::new(), None);
-        'steps: while at < end {
-            let step = at / CELL_BYTES..(at / CELL_BYTES + CELLS_A_STEP).min(end.div_ceil(CELL_BYTES));
-            let cells = self.cells(&location, generations, step.clone()).await?;
+        let max = if get.is_paged { PAGE_RANGES_MAX } else { u32::MAX };
+        let mut found = FoundRanges {
+            ranges: Vec::new(),
+            max: get.max.map_or(max, |asked| asked.min(max)) as usize,
+            is_paged: get.is_paged,
+            room: PageRoom::new(room),
+        };
+        let (mut cell_at, end_cell, mut next) = (at / CELL_BYTES, end.div_ceil(CELL_BYTES), None);
+        'steps: while cell_at < end_cell {
+            let (mut cells, mut behind) = self.next_cells(&location, generations, cell_at..end_cell).await?;
             let before = match &earlier {
                 None => None,
-                Some(generations) => Some(self.cells(&location, generations, step.clone()).await?),
-            };
-            for cell in step.clone() {
-                let earlier_cell = before.as_ref().map(|before| before.get(&cell));
-                if cells.get(&cell).or(earlier_cell.flatten()).is_none() {
-                    continue;
+                Some((generations, length)) => {
+                    let (mut before, next) = self.next_cells(&location, generations, cell_at..behind).await?;
+                    // What lies behind the end of the earlier state was not seen.
+                    for (cell, pages) in &mut before {
+                        pages.cut(length.saturating_sub(cell * CELL_BYTES) / PAGE_BYTES);
+                    }
+                    behind = next;
+                    Some(before)
                 }
+            };
+            let numbers: BTreeSet<u64> =
+                cells.keys().chain(before.iter().flat_map(BTreeMap::keys)).copied().collect();
+            for cell in numbers.into_iter().take_while(|cell| *cell < behind) {
+                let now = cells.remove(&cell);
+                let said = pages(now.as_ref(), before.as_ref().map(|before| before.get(&cell)));
                 let start = cell * CELL_BYTES;
                 let (from, to) = (at.max(start), end.min(start + CELL_BYTES));
-                let said = pages(cells.get(&cell), earlier_cell);
-                let shown = (from - start) / PAGE_BYTES..(to - start).div_ceil(PAGE_BYTES);
-                for page in shown {
+                for page in (from - start) / PAGE_BYTES..(to - start).div_ceil(PAGE_BYTES) {
                     let first = start + page * PAGE_BYTES;
-                    let last = first + PAGE_BYTES - 1;
                     let is_clear = match said[usize::try_from(page).expect("a cell is small")] {
                         Page::Unsaid => continue,
                         Page::Written => false,
                         Page::Cleared => true,
                     };
-                    let is_full = ranges.len() >= max;
-                    match ranges.last_mut() {
-                        Some(range) if range.last + 1 == first && range.is_clear == is_clear => {
-                            range.last = last;
-                        }
-                        _ if is_full => {
-                            next = Some(first);
-                            break 'steps;
-                        }
-                        _ => ranges.push(PageRange { first, last, is_clear }),
+                    if !found.add(first, is_clear)? {
+                        next = Some(first);
+                        break 'steps;
                     }
                 }
             }
-            at = step.end * CELL_BYTES;
+            cell_at = behind;
         }
+        let ranges = found.ranges;
         Ok(PageRanges { changed: Changed(record.changed), blob_length: *length, ranges, next, max: get.max })
     }
 
-    /// The generations of pages of a snapshot that another state is held against.
+    /// The generations of pages of a snapshot that another state is held against, and its length.
     async fn earlier_pages(
         &self,
         location: &BlobLocation,
         since: BlobMoment,
         target: &BlobTarget,
-    ) -> Result<Vec<u64>, Failure> {
+    ) -> Result<(Vec<u64>, u64), Failure> {
         if let (BlobMoment::Snapshot(since), BlobMoment::Snapshot(shown)) = (since, target.moment)
             && since > shown
         {
@@ -108,11 +121,40 @@ impl Blobs {
         }
         let previous = BlobTarget { path: target.path.clone(), moment: since };
         match self.find_state(location, &previous).await?.map(|record| record.body) {
-            Some(Body::Pages { generations, .. }) => Ok(generations),
+            Some(Body::Pages { generations, length }) => Ok((generations, length)),
             Some(Body::Data(_) | Body::Pieces { .. }) | None => {
                 Err(ErrorCode::PreviousSnapshotNotFound.into())
             }
         }
+    }
+}
+
+/// The ranges of an answer, as far as they are known.
+struct FoundRanges {
+    ranges: Vec<PageRange>,
+    max: usize,
+    is_paged: bool,
+    room: PageRoom,
+}
+
+impl FoundRanges {
+    /// Adds a page; false if the answer has no room for one more range, and can end with a marker.
+    fn add(&mut self, first: u64, is_clear: bool) -> Result<bool, ErrorCode> {
+        let last = first + PAGE_BYTES - 1;
+        let adjoins = |range: &&mut PageRange| range.last + 1 == first && range.is_clear == is_clear;
+        if let Some(range) = self.ranges.last_mut().filter(adjoins) {
+            range.last = last;
+            return Ok(true);
+        }
+        if self.ranges.len() >= self.max {
+            return Ok(false);
+        }
+        if !self.room.take(RANGE_BYTES) {
+            let can_end = self.is_paged && !self.ranges.is_empty();
+            return if can_end { Ok(false) } else { Err(ErrorCode::ServerBusy) };
+        }
+        self.ranges.push(PageRange { first, last, is_clear });
+        Ok(true)
     }
 }
 

@@ -56,6 +56,7 @@ fn ranges(from: Option<u64>, max: Option<u32>) -> BlobCommand {
         since: None,
         from,
         max,
+        is_paged: true,
         conditions: BlobConditions::default(),
     })
 }
@@ -305,4 +306,17 @@ fn the_list_of_generations_grows_only_with_what_snapshots_need() {
     watched.settle();
     assert!(record() <= one, "{} {one}", record());
     assert_eq!(watched.bench.get("disk").unwrap(), before);
+}
+
+#[test]
+fn ranges_cost_what_is_there() {
+    let watched = Watched::new();
+    create(&watched.bench, EIGHT_TEBIBYTES);
+    for first in [0, 1 << 40, EIGHT_TEBIBYTES - 512] {
+        put(&watched.bench, first, &bytes(1, 512));
+    }
+    let (done, asked) = watched.asked(ranges(None, None));
+    let BlobOutcome::PageRangesFetched(found) = done.unwrap() else { panic!() };
+    assert_eq!(found.ranges.len(), 3);
+    assert!(asked.scans <= 3, "{asked:?}");
 }

@@ -96,6 +96,7 @@ fn ranges(bench: &Bench) -> Vec<tavola_model::PageRange> {
         since: None,
         from: None,
         max: None,
+        is_paged: true,
         conditions: BlobConditions::default(),
     };
     match bench.run(BlobCommand::GetPageRanges(get)).unwrap() {
@@ -143,6 +144,7 @@ fn differences(
             since: Some(since),
             from: from.take(),
             max,
+            is_paged: true,
             conditions: BlobConditions::default(),
         };
         let BlobOutcome::PageRangesFetched(page) = bench.run(BlobCommand::GetPageRanges(get))? else {
