@@ -498,6 +498,7 @@ async fn answer_room(
         Command::Blob(command) => match &**command {
             BlobCommand::ListBlobs(_)
             | BlobCommand::ListContainers(_)
+            | BlobCommand::FindBlobsByTags(_)
             | BlobCommand::GetBlockList(_)
             | BlobCommand::GetPageRanges(_) => true,
             // A range whose sum is told is held as a whole.

@@ -154,11 +154,13 @@ pub struct FindBlobs {
     pub max: Option<u32>,
 }
 
-/// A place in the answer of Find Blobs by Tags: blobs by container and name.
+/// A place in the answer of Find Blobs by Tags: blobs by container, the tag that they are found by, and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct FindCursor {
     pub container: String,
+    pub tag: String,
+    pub value: String,
     pub name: String,
 }
 

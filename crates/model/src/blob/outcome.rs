@@ -14,7 +14,7 @@ use crate::{
 #[allow(missing_docs, reason = "the names say it")]
 pub enum BlobOutcome {
     ContainersListed(ContainerPage),
-    BlobsFound(FoundPage),
+    BlobsFound(Box<FoundPage>),
     AccountInformationFetched,
     UserDelegationKeyIssued(Box<DelegationKey>),
     BatchAnswered(Vec<BatchAnswer>),

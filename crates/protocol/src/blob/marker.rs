@@ -23,12 +23,13 @@ pub(super) fn read_cursor(marker: &str) -> Result<BlobCursor, ServiceError> {
 
 /// The marker of a place among blobs found by tags.
 pub(super) fn write_find_cursor(cursor: &FindCursor) -> String {
-    wrap(&[&cursor.container, &cursor.name])
+    wrap(&[&cursor.container, &cursor.tag, &cursor.value, &cursor.name])
 }
 
 /// Reads the marker of a place among blobs found by tags.
 pub(super) fn read_find_cursor(marker: &str) -> Result<FindCursor, ServiceError> {
-    let cursor = unwrap(marker).map(|[container, name]| FindCursor { container, name });
+    let cursor =
+        unwrap(marker).map(|[container, tag, value, name]| FindCursor { container, tag, value, name });
     cursor.ok_or_else(ServiceError::out_of_range)
 }
 
@@ -69,16 +70,20 @@ mod tests {
 
     #[test]
     fn any_name_comes_back_and_other_text_is_out_of_range() {
+        let found = |name: &str| FindCursor {
+            container: "c".into(),
+            tag: "t".into(),
+            value: String::new(),
+            name: name.into(),
+        };
         for name in ["", "a!b", "000003!x", "ü/\u{1F600}", "???>>>"] {
-            let cursor = FindCursor { container: "c".into(), name: name.into() };
+            let cursor = found(name);
             assert_eq!(read_find_cursor(&write_find_cursor(&cursor)).unwrap(), cursor);
         }
         let good = write_cursor(&BlobCursor { name: "abc".into(), at: DateTime::MAX });
         for marker in ["", "x", "/acct/name", "2!1!A", &good[..good.len() - 1], &format!("{good}A")] {
             assert!(read_cursor(marker).is_err(), "{marker}");
         }
-        assert!(
-            read_cursor(&write_find_cursor(&FindCursor { container: "c".into(), name: "n".into() })).is_err()
-        );
+        assert!(read_cursor(&write_find_cursor(&found("n"))).is_err());
     }
 }

@@ -28,7 +28,9 @@ impl Blobs {
             Command::ListContainers(list) => {
                 Outcome::ContainersListed(self.list_containers(account, list, room).await?)
             }
-            Command::FindBlobsByTags(find) => Outcome::BlobsFound(self.find_blobs(account, find).await?),
+            Command::FindBlobsByTags(find) => {
+                Outcome::BlobsFound(Box::new(self.find_blobs(account, find, room).await?))
+            }
             Command::GetAccountInformation(container) => {
                 if let Some(container) = &container {
                     self.container(account, container).await?;

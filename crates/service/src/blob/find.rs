@@ -3,29 +3,38 @@
 //! The index is in the space of the container, in partitions that no blob can have: a zero byte, the name of a tag, a
 //! zero byte, its value; a row is the name of a blob. Entries are written before the record and once more after it, and
 //! removed after it unless somebody has written them since. So every blob with a tag is in the index, and what is there
-//! beside is found out by reading the record of each hit.
+//! beside is found out by reading the record of each hit. A page goes on where the one before ended in the index, so blobs
+//! come by container, tag, value and name.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use tavola_engine::{Change, Position, ScanRange, ScannedRow, SpaceId};
 use tavola_model::{
-    AccountName, BLOBS_PAGE_MAX, BlobName, BlobPath, BlobTags, ContainerName, FindBlobs, FindCursor,
-    FoundBlob, FoundPage, KeyBytes, TagComparison, TagFilter,
+    AccountName, BLOBS_PAGE_MAX, BlobName, BlobPath, BlobTags, ContainerName, ErrorCode, FindBlobs,
+    FindCursor, FoundBlob, FoundPage, KeyBytes, TagComparison, TagFilter,
 };
 
 use super::Blobs;
 use super::change::BlobLocation;
+use super::room::PageRoom;
 use super::rows::{damaged, name_bytes, partition};
 use crate::catalog::{Resource, ResourceKind};
 use crate::failure::Failure;
+use crate::service::AnswerRoom;
 
 /// The first byte of the partitions of the index.
 const INDEX: u8 = 0;
 /// What a row of the index holds: nothing yet, in this version.
 const ENTRY: &[u8] = &[1];
-/// Hits that are held against their records in one go.
+/// Entries that one request looks at: a page may end before it is full.
 const HITS_MAX: usize = 10_000;
+/// Entries that are held at a time.
+const HITS_A_STEP: usize = 500;
+/// Containers that are held at a time.
+const CONTAINERS_A_STEP: usize = 1000;
+/// What a blob takes on a page beside its texts.
+const BLOB_BYTES: usize = 256;
 
 impl Blobs {
     /// Writes the entries of a blob's tags.
@@ -73,96 +82,184 @@ impl Blobs {
         Ok(())
     }
 
-    pub async fn find_blobs(&self, account: &AccountName, asked: FindBlobs) -> Result<FoundPage, Failure> {
+    pub async fn find_blobs(
+        &self,
+        account: &AccountName,
+        asked: FindBlobs,
+        room: Option<Arc<dyn AnswerRoom>>,
+    ) -> Result<FoundPage, Failure> {
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
-        let (mut blobs, mut next) = (Vec::new(), None);
-        for (container, space) in self.containers_to_search(account, &asked).await? {
-            let from = match &asked.from {
-                Some(cursor) if cursor.container == container.as_str() => name_bytes(&cursor.name),
-                _ => Vec::new(),
-            };
-            let hits = self.hits(space, asked.filter.as_ref(), &from).await?;
-            let is_cut = hits.len() >= HITS_MAX;
-            let mut last = None;
+        let mut page =
+            Page { blobs: Vec::new(), next: None, max, hits_left: HITS_MAX, room: PageRoom::new(room) };
+        let mut after: Option<ContainerName> = None;
+        loop {
+            let containers = self.containers_to_search(account, &asked, after.as_ref()).await?;
+            for (container, space) in &containers {
+                self.find_in(account, container, *space, &asked, &mut page).await?;
+                if page.next.is_some() {
+                    return Ok(FoundPage { asked, blobs: page.blobs, next: page.next });
+                }
+            }
+            let is_full = containers.len() >= CONTAINERS_A_STEP;
+            match containers.into_iter().last() {
+                Some((last, _)) if is_full => after = Some(last),
+                _ => return Ok(FoundPage { asked, blobs: page.blobs, next: None }),
+            }
+        }
+    }
+
+    /// Finds blobs of one container, until the page ends.
+    async fn find_in(
+        &self,
+        account: &AccountName,
+        container: &ContainerName,
+        space: SpaceId,
+        asked: &FindBlobs,
+        page: &mut Page,
+    ) -> Result<(), Failure> {
+        let range =
+            asked.filter.as_ref().and_then(driving_range).unwrap_or((vec![INDEX, 1], vec![INDEX + 1]));
+        let cursor = asked.from.as_ref().filter(|cursor| cursor.container == container.as_str());
+        let mut from = Position::partition_start(&range.0);
+        if let Some(cursor) = cursor {
+            let entries = index_partition(&cursor.tag, &cursor.value);
+            // A marker that somebody has made up leads nowhere else.
+            if entries >= range.0 {
+                from = Position::at(&entries, &name_bytes(&cursor.name));
+            }
+        }
+        loop {
+            let (hits, next) = self.hits(space, from, &range.1).await?;
             for hit in hits {
-                let name = KeyBytes::to_text(&hit)
+                let name = KeyBytes::to_text(&hit.row)
                     .and_then(|text| BlobName::parse(&text).ok())
                     .ok_or_else(|| damaged(space))?;
-                if blobs.len() >= max {
-                    next = Some(cursor(&container, &name));
-                    break;
-                }
-                last = Some(name.clone());
                 let path = BlobPath { container: container.clone(), name };
                 let location =
                     BlobLocation { account: account.clone(), partition: partition(&path.name), path, space };
-                let Some(record) = self.record(&location).await? else { continue };
-                let is_meant = asked.filter.as_ref().is_none_or(|filter| filter.admits(&record.tags));
-                if is_meant && !record.tags.is_empty() {
-                    let tags = asked
-                        .filter
-                        .as_ref()
-                        .map_or(record.tags.clone(), |filter| named(filter, &record.tags));
-                    blobs.push(FoundBlob { container: container.clone(), name: location.path.name, tags });
+                let found = self.record(&location).await?.filter(|record| {
+                    let is_meant = asked.filter.as_ref().is_none_or(|filter| filter.admits(&record.tags));
+                    is_meant && first_entry(&record.tags, &range).as_ref() == Some(&hit.partition)
+                });
+                let found = found.map(|record| match &asked.filter {
+                    Some(filter) => named(filter, &record.tags),
+                    None => record.tags,
+                });
+                if !page.add(&location.path, found)? {
+                    page.next = Some(hit.cursor(&location.path).ok_or_else(|| damaged(space))?);
+                    return Ok(());
                 }
             }
-            if let (None, true, Some(last)) = (&next, is_cut, last) {
-                // More hits may follow than were looked at.
-                next = BlobName::parse(&format!("{last}\u{1}")).ok().map(|name| cursor(&container, &name));
-            }
-            if next.is_some() {
-                break;
+            match next {
+                Some(next) => from = next,
+                None => return Ok(()),
             }
         }
-        Ok(FoundPage { asked, blobs, next })
     }
 
+    /// Some containers in which blobs may be found, in order.
     async fn containers_to_search(
         &self,
         account: &AccountName,
         asked: &FindBlobs,
+        after: Option<&ContainerName>,
     ) -> Result<Vec<(ContainerName, SpaceId)>, Failure> {
         if let Some(name) = &asked.container {
             return Ok(vec![(name.clone(), self.container(account, name).await?.space)]);
         }
-        let from = asked.from.as_ref().map(|cursor| cursor.container.clone()).unwrap_or_default();
+        let from = asked.from.as_ref().map(|cursor| cursor.container.as_str()).unwrap_or_default();
+        let from = after.map_or(from, ContainerName::as_str);
         let mut found = Vec::new();
         let mut visit = |container: Resource| {
-            let is_meant = asked.in_container.as_deref().is_none_or(|name| *name == *container.name);
+            let is_meant = asked.in_container.as_deref().is_none_or(|name| *name == *container.name)
+                && after.is_none_or(|after| *after.as_str() != *container.name);
             if let (true, Ok(name)) = (is_meant, ContainerName::parse(&container.name)) {
                 found.push((name, container.space));
             }
-            ControlFlow::Continue(())
+            if found.len() < CONTAINERS_A_STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        self.catalog.list(account, ResourceKind::Container, &from, &mut visit).await?;
+        self.catalog.list(account, ResourceKind::Container, from, &mut visit).await?;
         Ok(found)
     }
 
-    /// The names in the index that may be meant, the first ones from a name on.
+    /// Some entries of the index that may be meant, in order, and where the next ones begin.
     async fn hits(
         &self,
         space: SpaceId,
-        filter: Option<&TagFilter>,
-        from: &[u8],
-    ) -> Result<BTreeSet<Vec<u8>>, Failure> {
-        let (first, before) = filter.and_then(driving_range).unwrap_or((vec![INDEX], vec![INDEX + 1]));
-        let range = ScanRange {
-            from: Position::partition_start(&first),
-            before: Some(Position::partition_start(&before)),
-        };
-        let mut hits = BTreeSet::new();
+        from: Position,
+        before: &[u8],
+    ) -> Result<(Vec<Hit>, Option<Position>), Failure> {
+        let range = ScanRange { from, before: Some(Position::partition_start(before)) };
+        let (mut hits, mut next) = (Vec::new(), None);
+        if range.is_empty() {
+            return Ok((hits, next));
+        }
         let mut visit = |row: ScannedRow<'_>| {
-            if row.row >= from {
-                hits.insert(row.row.to_vec());
-                if hits.len() > HITS_MAX {
-                    hits.pop_last();
-                }
+            if hits.len() >= HITS_A_STEP {
+                next = Some(Position::at(row.partition, row.row));
+                return ControlFlow::Break(());
             }
+            hits.push(Hit { partition: row.partition.to_vec(), row: row.row.to_vec() });
             ControlFlow::Continue(())
         };
         self.engine.scan(space, &range, &mut visit).await?;
-        Ok(hits)
+        Ok((hits, next))
     }
+}
+
+/// An entry of the index.
+struct Hit {
+    partition: Vec<u8>,
+    row: Vec<u8>,
+}
+
+impl Hit {
+    /// The place of this entry; `None` if it is no entry.
+    fn cursor(&self, path: &BlobPath) -> Option<FindCursor> {
+        let text = std::str::from_utf8(self.partition.get(1..)?).ok()?;
+        let (tag, value) = text.split_once('\0')?;
+        Some(FindCursor {
+            container: path.container.as_str().to_owned(),
+            tag: tag.to_owned(),
+            value: value.to_owned(),
+            name: path.name.as_str().to_owned(),
+        })
+    }
+}
+
+/// What was found for a page.
+struct Page {
+    blobs: Vec<FoundBlob>,
+    next: Option<FindCursor>,
+    max: usize,
+    /// Entries that may still be looked at.
+    hits_left: usize,
+    room: PageRoom,
+}
+
+impl Page {
+    /// Adds a blob, or passes over one that is not meant; false if the page ends before it.
+    fn add(&mut self, path: &BlobPath, found: Option<BlobTags>) -> Result<bool, ErrorCode> {
+        let Some(hits_left) = self.hits_left.checked_sub(1) else { return Ok(false) };
+        self.hits_left = hits_left;
+        let Some(tags) = found else { return Ok(true) };
+        let texts: usize = tags.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if self.blobs.len() >= self.max {
+            return Ok(false);
+        }
+        if !self.room.take(BLOB_BYTES + path.name.as_str().len() + texts) {
+            return if self.blobs.is_empty() { Err(ErrorCode::ServerBusy) } else { Ok(false) };
+        }
+        let (container, name) = (path.container.clone(), path.name.clone());
+        self.blobs.push(FoundBlob { container, name, tags });
+        Ok(true)
+    }
+}
+
+/// The first entry of a blob within a range of the index: a blob with several there is found by this one.
+fn first_entry(tags: &BlobTags, (first, before): &(Vec<u8>, Vec<u8>)) -> Option<Vec<u8>> {
+    let entries = tags.iter().map(|(name, value)| index_partition(name, value));
+    entries.filter(|entry| first <= entry && entry < before).min()
 }
 
 fn index_partition(name: &str, value: &str) -> Vec<u8> {
@@ -195,10 +292,6 @@ fn driving_range(filter: &TagFilter) -> Option<(Vec<u8>, Vec<u8>)> {
         }
         TagFilter::Or(_) => None,
     }
-}
-
-fn cursor(container: &ContainerName, name: &BlobName) -> FindCursor {
-    FindCursor { container: container.as_str().to_owned(), name: name.as_str().to_owned() }
 }
 
 /// The tags of a blob that a condition names.

@@ -7,9 +7,10 @@ use bytes::{Bytes, BytesMut};
 use tavola_auth::Permitted;
 use tavola_model::{
     AccountCommand, AccountName, AppendConditions, BlobCommand, BlobConditions, BlobEntry, BlobHeaders,
-    BlobOutcome, BlockListType, ByteRange, Command, CopyBlob, CopySource, DeleteRetention, DeleteSnapshots,
-    ErrorCode, GetBlob, GetBlockList, ListBlobs, ListInclude, NewKind, Outcome, RangeSum, RehydratePriority,
-    ServicePropertiesPatch, StorageService, VersionConditions,
+    BlobOutcome, BlobTags, BlockListType, ByteRange, Command, CopyBlob, CopySource, DeleteRetention,
+    DeleteSnapshots, ErrorCode, FindBlobs, GetBlob, GetBlockList, ListBlobs, ListInclude, NewKind, Outcome,
+    RangeSum, RehydratePriority, ServicePropertiesPatch, SetBlobTags, StorageService, TagComparison,
+    TagFilter, TransferSums, VersionConditions,
 };
 use tavola_service::AnswerBudget;
 
@@ -323,4 +324,65 @@ fn a_blob_of_many_rows_is_copied_in_steps_and_is_the_old_one_or_the_new_one() {
     watched.bench.run_with(append("to", &more, AppendConditions::default()), more.clone()).unwrap();
     assert!(watched.bench.get("to").unwrap() == [log, more].concat());
     assert_eq!(watched.bench.content_bytes(), 0);
+}
+
+#[test]
+fn a_page_of_found_blobs_begins_where_the_one_before_ended() {
+    const BLOBS: usize = 60;
+    let watched = Watched::new();
+    for number in 0..BLOBS {
+        let name = format!("blob-{number:02}");
+        watched.bench.put(&name, &bytes(1, 3));
+        let pairs =
+            [("colour".to_owned(), "blue".to_owned()), ("size".to_owned(), format!("{}", number % 7))];
+        let set = SetBlobTags {
+            target: path(&name).into(),
+            tags: BlobTags::parse(pairs).unwrap(),
+            sums: TransferSums::default(),
+            conditions: BlobConditions::default(),
+        };
+        watched.bench.run(BlobCommand::SetBlobTags(set)).unwrap();
+    }
+    let compare = |name: &str, comparison, value: &str| TagFilter::Compare {
+        name: name.to_owned(),
+        comparison,
+        value: value.to_owned(),
+    };
+    let filters = [
+        compare("colour", TagComparison::Equal, "blue"),
+        compare("size", TagComparison::GreaterOrEqual, "0"),
+        TagFilter::Or(vec![
+            compare("colour", TagComparison::Equal, "blue"),
+            compare("size", TagComparison::Equal, "1"),
+        ]),
+    ];
+    for filter in filters {
+        let (mut names, mut from) = (Vec::new(), None);
+        loop {
+            let find = BlobCommand::FindBlobsByTags(FindBlobs {
+                container: None,
+                in_container: None,
+                filter: Some(filter.clone()),
+                text: String::new(),
+                from: from.take(),
+                max: Some(20),
+            });
+            let is_last = names.len() >= 40;
+            let (done, asked) = watched.asked(find);
+            let BlobOutcome::BlobsFound(page) = done.unwrap() else { panic!() };
+            names.extend(page.blobs.iter().map(|blob| blob.name.to_string()));
+            from = page.next;
+            if is_last {
+                // The container, and the entries that are left: twenty blobs, and those of their other tags.
+                assert!(asked.rows_scanned <= 1 + 20 + BLOBS, "{filter:?}: {asked:?}");
+            }
+            if from.is_none() {
+                break;
+            }
+        }
+        assert_eq!(names.len(), BLOBS, "{filter:?}");
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), BLOBS, "{filter:?}");
+    }
 }
