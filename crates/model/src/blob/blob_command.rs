@@ -70,6 +70,8 @@ pub struct FromUrl {
     pub source: CopySource,
     /// Which bytes of it; `None` for all.
     pub range: Option<ByteRange>,
+    /// How many bytes may be read.
+    pub bytes_max: u64,
     /// What the bytes must add up to (`x-ms-source-content-md5`, `x-ms-source-content-crc64`).
     pub sums: TransferSums,
     /// When.

@@ -13,8 +13,14 @@ pub const BLOCKS_MAX: usize = 50_000;
 pub const UNCOMMITTED_BLOCKS_MAX: u64 = 100_000;
 /// Bytes of a block id before it is encoded.
 pub const BLOCK_ID_BYTES_MAX: usize = 64;
+/// Bytes of a blob that Copy Blob From URL copies
+/// (<https://learn.microsoft.com/rest/api/storageservices/copy-blob-from-url>).
+pub const SYNC_COPY_BYTES_MAX: u64 = 256 * MIB;
 /// Bytes of one Append Block (100 MiB since version 2022-11-02).
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 * MIB;
+/// Bytes of one Append Block before that version
+/// (<https://learn.microsoft.com/rest/api/storageservices/append-block-from-url>).
+pub const APPEND_BLOCK_BYTES_MAX_OLD: u64 = 4 * MIB;
 /// Blocks of an append blob.
 pub const APPEND_BLOCKS_MAX: u64 = 50_000;
 /// Bytes of a page.

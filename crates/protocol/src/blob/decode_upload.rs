@@ -2,10 +2,10 @@
 
 use http::{HeaderMap, header};
 use tavola_model::{
-    APPEND_BLOCK_BYTES_MAX, AppendBlock, AppendBlockFromUrl, BLOCK_BYTES_MAX, BlobCommand, BlobHeaders,
-    BlobPath, BlobType, BlockId, ClearPages, DateTime, ErrorCode, EtagMatch, FromUrl, NewBlob, NewKind,
-    PAGE_BYTES, PUT_BLOB_BYTES_MAX, PUT_PAGES_BYTES_MAX, PutBlob, PutBlobFromUrl, PutBlock, PutBlockFromUrl,
-    PutBlockList, PutPages, ServiceError, TransferSums, VersionConditions,
+    APPEND_BLOCK_BYTES_MAX, APPEND_BLOCK_BYTES_MAX_OLD, AppendBlock, AppendBlockFromUrl, BLOCK_BYTES_MAX,
+    BlobCommand, BlobHeaders, BlobPath, BlobType, BlockId, ClearPages, DateTime, ErrorCode, EtagMatch,
+    FromUrl, NewBlob, NewKind, PAGE_BYTES, PUT_BLOB_BYTES_MAX, PUT_PAGES_BYTES_MAX, PutBlob, PutBlobFromUrl,
+    PutBlock, PutBlockFromUrl, PutBlockList, PutPages, ServiceError, TransferSums, VersionConditions,
 };
 
 use super::decode::BlobRequest;
@@ -105,7 +105,7 @@ pub(super) fn put_blob_from_url(
     let own = if copies { blob_headers(headers)? } else { own_headers(headers)? };
     Ok(BlobCommand::PutBlobFromUrl(Box::new(PutBlobFromUrl {
         blob,
-        source: with_md5(from_url(headers)?, tells_md5(request)),
+        source: with_md5(from_url(headers, PUT_BLOB_BYTES_MAX)?, tells_md5(request)),
         new: new_blob(BlobType::Block, own, request)?,
         copies_headers: copies,
         copies_tags: copies_tags(request)?,
@@ -150,7 +150,7 @@ pub(super) fn put_block_from_url(
     Ok(BlobCommand::PutBlockFromUrl(Box::new(PutBlockFromUrl {
         blob,
         id: block_id(request)?,
-        source: with_md5(from_url(headers)?, tells_md5(request)),
+        source: with_md5(from_url(headers, BLOCK_BYTES_MAX)?, tells_md5(request)),
         lease: lease_id(headers, "x-ms-lease-id")?,
     })))
 }
@@ -193,9 +193,13 @@ pub(super) fn append_block_from_url(
     request: &BlobRequest<'_>,
 ) -> Result<BlobCommand, ServiceError> {
     let headers = request.headers;
+    let bytes_max = match request.version.is_at_least("2022-11-02") {
+        true => APPEND_BLOCK_BYTES_MAX,
+        false => APPEND_BLOCK_BYTES_MAX_OLD,
+    };
     Ok(BlobCommand::AppendBlockFromUrl(Box::new(AppendBlockFromUrl {
         blob,
-        source: with_md5(from_url(headers)?, tells_md5(request)),
+        source: with_md5(from_url(headers, bytes_max)?, tells_md5(request)),
         append: append_conditions(headers)?,
         conditions: write_conditions(headers)?,
     })))

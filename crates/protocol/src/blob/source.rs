@@ -12,10 +12,11 @@ use super::route::blob_of_path;
 const COPY_SOURCE: &str = "x-ms-copy-source";
 
 /// What a request reads from another blob.
-pub(super) fn from_url(headers: &HeaderMap) -> Result<FromUrl, ServiceError> {
+pub(super) fn from_url(headers: &HeaderMap, bytes_max: u64) -> Result<FromUrl, ServiceError> {
     Ok(FromUrl {
         source: copy_source(headers)?,
         range: parsed(headers, "x-ms-source-range", parse_range)?,
+        bytes_max,
         sums: sums(headers, "x-ms-source-content-md5", "x-ms-source-content-crc64")?,
         conditions: source_conditions(headers)?,
     })

@@ -12,7 +12,7 @@ use tavola_engine::{ContentError, ContentSize, Owner};
 use tavola_model::{
     AccessTier, AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobType, BlobWritten,
     BlockAppended, BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, DateTime, ErrorCode,
-    FromUrl, NewBlob, PutBlobFromUrl, PutBlockFromUrl, ServiceError, TransferSums,
+    FromUrl, NewBlob, PutBlobFromUrl, PutBlockFromUrl, SYNC_COPY_BYTES_MAX, ServiceError, TransferSums,
 };
 
 use super::Blobs;
@@ -35,6 +35,10 @@ use crate::lease::{Lease, Leased};
 
 /// How often a copy starts over because its source was replaced under its hands.
 const ATTEMPTS_MAX: usize = 4;
+
+/// What the service says of a source that is too large to be copied within the request.
+const SYNC_COPY_TOO_LARGE: &str = "The source request body for copy source is too large and exceeds the maximum \
+                                   permissible limit (256MB).";
 
 /// A body that was copied and is not named yet.
 pub(crate) struct CopiedBody {
@@ -237,6 +241,9 @@ impl Blobs {
             check_archived(copy, &record, is_own, now)?;
         }
         record.refuse_while_copying()?;
+        if copy.is_sync && record.body.length() > SYNC_COPY_BYTES_MAX {
+            return Err(ServiceError::with_message(ErrorCode::CopySourceConflict, SYNC_COPY_TOO_LARGE).into());
+        }
         Ok((location, record))
     }
 
@@ -260,6 +267,10 @@ impl Blobs {
                 range.first..range.first + range.length
             }
         };
+        if range.end - range.start > from.bytes_max {
+            let refusal = ServiceError::new(ErrorCode::RequestBodyTooLarge);
+            return Err(refusal.with_detail("MaxLimit", from.bytes_max.to_string()).into());
+        }
         let (unnamed, sums) = self.copy_bytes(&location, &record, range, owner, &from.sums).await?;
         Ok((unnamed, sums, record))
     }

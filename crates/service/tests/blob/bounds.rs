@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::{Bytes, BytesMut};
 use tavola_auth::Permitted;
 use tavola_model::{
-    AccountCommand, AccountName, AppendConditions, BlobCommand, BlobConditions, BlobEntry, BlobHeaders,
-    BlobOutcome, BlobTags, BlockListType, ByteRange, Command, CopyBlob, CopySource, DeleteRetention,
-    DeleteSnapshots, ErrorCode, FindBlobs, GetBlob, GetBlockList, ListBlobs, ListInclude, NewKind, Outcome,
-    RangeSum, RehydratePriority, ServicePropertiesPatch, SetBlobTags, StorageService, TagComparison,
-    TagFilter, TransferSums, VersionConditions,
+    AccountCommand, AccountName, AppendBlockFromUrl, AppendConditions, BLOCK_BYTES_MAX, BlobCommand,
+    BlobConditions, BlobEntry, BlobHeaders, BlobOutcome, BlobTags, BlockListType, ByteRange, Command,
+    CopyBlob, CopySource, DeleteRetention, DeleteSnapshots, ErrorCode, FindBlobs, FromUrl, GetBlob,
+    GetBlockList, ListBlobs, ListInclude, NewKind, Outcome, PutBlockFromUrl, RangeSum, RehydratePriority,
+    ServicePropertiesPatch, SetBlobTags, SourceConditions, StorageService, TagComparison, TagFilter,
+    TransferSums, VersionConditions,
 };
 use tavola_service::AnswerBudget;
 
@@ -324,6 +325,37 @@ fn a_blob_of_many_rows_is_copied_in_steps_and_is_the_old_one_or_the_new_one() {
     watched.bench.run_with(append("to", &more, AppendConditions::default()), more.clone()).unwrap();
     assert!(watched.bench.get("to").unwrap() == [log, more].concat());
     assert_eq!(watched.bench.content_bytes(), 0);
+}
+
+#[test]
+fn sources_that_are_too_long_are_refused_before_they_are_read() {
+    let watched = Watched::new();
+    let kind = |length| NewKind::Page { length, sequence: 0 };
+    watched.bench.run(BlobCommand::PutBlob(new_blob("disk", kind(8 << 40), 0))).unwrap();
+    watched.bench.run(BlobCommand::PutBlob(new_blob("log", NewKind::Append, 0))).unwrap();
+    let from_url = |bytes_max| FromUrl {
+        source: source("disk"),
+        range: None,
+        bytes_max,
+        sums: TransferSums::default(),
+        conditions: SourceConditions::default(),
+    };
+    let append = BlobCommand::AppendBlockFromUrl(Box::new(AppendBlockFromUrl {
+        blob: path("log"),
+        source: from_url(4 << 20),
+        append: AppendConditions::default(),
+        conditions: BlobConditions::default(),
+    }));
+    assert_eq!(watched.bench.run(append).unwrap_err(), ErrorCode::RequestBodyTooLarge);
+    let block = BlobCommand::PutBlockFromUrl(Box::new(PutBlockFromUrl {
+        blob: path("b"),
+        id: block_id("1"),
+        source: from_url(BLOCK_BYTES_MAX),
+        lease: None,
+    }));
+    assert_eq!(watched.bench.run(block).unwrap_err(), ErrorCode::RequestBodyTooLarge);
+    let copied = watched.bench.run(copy("disk", "b", true, VersionConditions::default()));
+    assert_eq!(copied.unwrap_err(), ErrorCode::CopySourceConflict);
 }
 
 #[test]
