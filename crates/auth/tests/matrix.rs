@@ -385,7 +385,7 @@ fn what_the_head_is_refused_the_command_is_refused_too_and_with_the_same_code() 
         ),
     ];
     let mut callers = Vec::new();
-    for permissions in subsets("raudwc") {
+    for permissions in subsets("raudwc").into_iter().filter(|permissions| !permissions.is_empty()) {
         callers.push(account_caller("t", "sco", &permissions));
         callers.push(account_caller("t", "o", &permissions));
         callers.push(account_caller("q", "sco", &permissions));
