@@ -107,7 +107,7 @@ const BLOB_CORPUS: Corpus = Corpus {
     service: "blob",
     name: "blobs",
     lenient_min: 358,
-    strict_min: 346,
+    strict_min: 350,
     endpoint: TestServer::blob_endpoint,
 };
 
