@@ -1,9 +1,10 @@
 //! The services keep apart: no file of one service's folder imports from another service's folder, and what is
 //! common to all imports from none of them.
 //!
-//! A room is a folder or a file called `table`, `queue` or `blob`, in the crates below. `lib.rs` and `mod.rs` are
-//! tables of contents and may name every room; a name that `lib.rs` exports from a room counts as that room's,
-//! wherever it is imported. The joints may name every room too: the files in which one request finds its service.
+//! A room is a folder or a file called `table`, `queue` or `blob`, in the crates below. A `lib.rs` or `mod.rs` that holds
+//! nothing but `mod` and `use` is a table of contents and may name every room. A name that a root or a common file
+//! exports from a room counts as that room's, wherever it is imported. The joints may name every room too: the files in
+//! which one request finds its service.
 //! Whatever else crosses is in `DEBT`, a list that only gets shorter: an entry that no longer applies fails the check.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ const JOINTS: &[&str] = &[
     "crates/model/src/outcome.rs",
     "crates/protocol/src/encode.rs",
     "crates/service/src/service.rs",
+    "crates/auth/src/needs/mod.rs",
     "crates/frontend/src/dispatch.rs",
     "crates/frontend/src/pipeline.rs",
     // What is recorded, logged and limited of a request depends on what it asks for.
@@ -49,7 +51,15 @@ const DEBT: &[(&str, &str)] = &[];
 pub fn check(root: &Path, tally: &mut Tally) -> Result<(), String> {
     let mut exports = Exports::default();
     for name in CRATES {
-        exports.add_crate(name, &root.join("crates").join(name).join("src"))?;
+        let source = root.join("crates").join(name).join("src");
+        exports.add_crate(name, &source)?;
+        for path in files_of(&source) {
+            let within = path.strip_prefix(&source).unwrap_or(&path);
+            let text = read(&path)?;
+            exports
+                .add_common(name, within, &text)
+                .map_err(|error| format!("{} ({error})", path.display()))?;
+        }
     }
     let mut crossings = BTreeSet::new();
     let mut joints = BTreeSet::new();
@@ -86,10 +96,13 @@ pub fn check(root: &Path, tally: &mut Tally) -> Result<(), String> {
     Ok(())
 }
 
-/// The names that the roots of crates export from their rooms.
+/// The names that the common parts of crates export from their rooms.
 #[derive(Default)]
 struct Exports {
+    /// By the roots: crate, name.
     rooms: BTreeMap<(&'static str, String), &'static str>,
+    /// By other common files, for their crate: crate, module, name.
+    of_modules: BTreeMap<(&'static str, String, String), &'static str>,
 }
 
 impl Exports {
@@ -125,6 +138,42 @@ impl Exports {
             }
         }
         Ok(added)
+    }
+
+    /// Adds what a common file that is no root gives on from a room.
+    fn add_common(&mut self, crate_name: &'static str, within: &Path, text: &str) -> Result<(), syn::Error> {
+        let stem = within.with_extension("");
+        let mut parts: Vec<&str> = stem.iter().filter_map(|part| part.to_str()).collect();
+        if parts.last() == Some(&"mod") {
+            parts.pop();
+        }
+        let Some(module) = parts.last().filter(|name| **name != "lib") else { return Ok(()) };
+        if parts.iter().any(|part| room_of(part).is_some()) {
+            return Ok(());
+        }
+        for item in syn::parse_file(text)?.items {
+            let syn::Item::Use(item) = item else { continue };
+            if matches!(item.vis, syn::Visibility::Inherited) {
+                continue;
+            }
+            for names in paths_of(&item.tree) {
+                let room =
+                    names.iter().find_map(|name| room_of(name)).or_else(|| self.room(crate_name, &names));
+                if let (Some(room), Some(last)) = (room, names.last()) {
+                    let key = (crate_name, (*module).to_owned(), last.clone());
+                    self.of_modules.insert(key, room);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The room of a path that leads through a module of ours which gives something on.
+    fn room_behind(&self, own_crate: &str, names: &[String]) -> Option<&'static str> {
+        let own = CRATES.into_iter().find(|known| *known == own_crate)?;
+        names
+            .windows(2)
+            .find_map(|pair| self.of_modules.get(&(own, pair[0].clone(), pair[1].clone())).copied())
     }
 
     /// The room of a path that begins with a crate of ours.
@@ -208,13 +257,24 @@ fn crossed(
 ) -> Result<BTreeSet<&'static str>, syn::Error> {
     let stem = within.with_extension("");
     let own = stem.iter().find_map(|part| room_of(part.to_str()?));
-    let is_contents = within.file_name().is_some_and(|name| name == "mod.rs" || name == "lib.rs");
-    if own.is_none() && is_contents {
+    let file = syn::parse_file(text)?;
+    let is_index = within.file_name().is_some_and(|name| name == "mod.rs" || name == "lib.rs");
+    if own.is_none() && is_index && is_contents(&file) {
         return Ok(BTreeSet::new());
     }
     let mut paths = Paths { own_crate, exports, rooms: BTreeSet::new() };
-    paths.visit_file(&syn::parse_file(text)?);
+    paths.visit_file(&file);
     Ok(paths.rooms.into_iter().filter(|room| Some(*room) != own).collect())
+}
+
+/// Whether a file only says which modules there are and what they give.
+fn is_contents(file: &syn::File) -> bool {
+    file.items.iter().all(|item| match item {
+        // A module with a body is code.
+        syn::Item::Mod(module) => module.content.is_none(),
+        syn::Item::Use(_) => true,
+        _ => false,
+    })
 }
 
 fn room_of(name: &str) -> Option<&'static str> {
@@ -233,7 +293,12 @@ impl Paths<'_> {
     fn add_path(&mut self, names: &[String]) {
         let modules = names.split_last().map_or(&[][..], |(_, modules)| modules);
         self.rooms.extend(modules.iter().filter_map(|name| room_of(name)));
+        self.add_exports(names);
+    }
+
+    fn add_exports(&mut self, names: &[String]) {
         self.rooms.extend(self.exports.room(self.own_crate, names));
+        self.rooms.extend(self.exports.room_behind(self.own_crate, names));
     }
 
     /// A macro's arguments are tokens: names joined by `::` are taken for paths.
@@ -274,7 +339,7 @@ impl<'ast> Visit<'ast> for Paths<'_> {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         for names in paths_of(&item.tree) {
             self.rooms.extend(names.iter().filter_map(|name| room_of(name)));
-            self.rooms.extend(self.exports.room(self.own_crate, &names));
+            self.add_exports(&names);
         }
     }
 
@@ -348,6 +413,34 @@ mod tests {
     fn tables_of_contents_may_name_every_room_and_those_of_a_room_only_their_own() {
         let contents = "pub mod table; pub use queue::Name; pub use table::Key;";
         assert_eq!(rooms("lib.rs", contents), Vec::<&str>::new());
+        assert_eq!(rooms("common/mod.rs", contents), Vec::<&str>::new());
         assert_eq!(rooms("table/mod.rs", contents), ["queue"]);
+    }
+
+    #[test]
+    fn a_file_with_logic_is_no_table_of_contents() {
+        for logic in ["fn f() {}", "mod inner { fn f() {} }", "impl Key {}", "const A: usize = 1;"] {
+            let text = format!("pub use queue::Name; {logic}");
+            assert_eq!(rooms("common/mod.rs", &text), ["queue"], "{logic}");
+            assert_eq!(rooms("lib.rs", &text), ["queue"], "{logic}");
+        }
+    }
+
+    #[test]
+    fn what_a_common_file_gives_on_belongs_to_its_room() {
+        let mut exports = Exports::default();
+        let common = "pub(crate) use crate::blob::Sent; pub use super::queue::*; use crate::table::Hidden;";
+        exports.add_common("service", Path::new("service.rs"), common).unwrap();
+        exports.add_common("service", Path::new("common/mod.rs"), "pub use crate::table::Key;").unwrap();
+        exports.add_common("service", Path::new("blob/mod.rs"), "pub use crate::blob::Own;").unwrap();
+        let check = |text: &str| -> Vec<&'static str> {
+            let rooms = crossed("service", Path::new("execute.rs"), text, &exports).unwrap();
+            rooms.into_iter().collect()
+        };
+        assert_eq!(check("use crate::service::{Other, Sent};"), ["blob"]);
+        assert_eq!(check("fn f(sent: super::service::Sent) {}"), ["blob"]);
+        assert_eq!(check("use crate::service::*;"), ["queue"]);
+        assert_eq!(check("use crate::common::Key;"), ["table"]);
+        assert_eq!(check("use crate::service::{Hidden, Service}; use other::Sent;"), Vec::<&str>::new());
     }
 }
