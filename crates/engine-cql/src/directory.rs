@@ -114,3 +114,15 @@ pub(crate) fn right_after(key: &[u8]) -> Bytes {
     after.push(0);
     after.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_keep_their_shards() {
+        assert_eq!(DIRECTORY_SHARDS, 16);
+        let partitions: [&[u8]; 4] = [b"", b"q", b"account", b"\xFF\x00"];
+        assert_eq!(partitions.map(shard_of), [2, 6, 3, 7]);
+    }
+}

@@ -159,4 +159,21 @@ mod tests {
         assert_eq!(Head::decode_recent(&[0; 17]), None);
         assert_eq!(Head::decode_recent(&[]), Some(vec![]));
     }
+
+    const RECENT_FIXTURE: [u8; 32] = [
+        0x08, 0xDA, 0xA1, 0x9E, 0xA6, 0xB3, 0x00, 0x01, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07,
+        0x08, //
+        0x08, 0xDA, 0xA1, 0x9E, 0xA6, 0xB3, 0x00, 0x02, 0xFF, 0xFE, 0xFD, 0xFC, 0xFB, 0xFA, 0xF9, 0xF8,
+    ];
+
+    #[test]
+    fn recent_attempts_keep_their_layout() {
+        let recent = vec![
+            Attempt { tick: 638_000_000_000_000_001, id: 0x0102_0304_0506_0708 },
+            Attempt { tick: 638_000_000_000_000_002, id: 0xFFFE_FDFC_FBFA_F9F8 },
+        ];
+        let head = Head { recent: recent.clone(), ..Head::default() };
+        assert_eq!(head.encode_recent(), &RECENT_FIXTURE[..]);
+        assert_eq!(Head::decode_recent(&RECENT_FIXTURE), Some(recent));
+    }
 }

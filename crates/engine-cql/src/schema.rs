@@ -155,3 +155,33 @@ pub(crate) fn check_name(keyspace: &str) -> Result<(), ConnectError> {
         "a keyspace is named by up to 48 lower-case letters, digits and underscores (name={keyspace})"
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tables of version 1. Whoever changes one gives servers of both versions a way through the upgrade.
+    const FIXTURE: &str = "\
+CREATE TABLE IF NOT EXISTS about (name text PRIMARY KEY, value text)
+CREATE TABLE IF NOT EXISTS row ( space blob, part blob, key blob, tick bigint STATIC, recent blob, listed bigint, \
+version bigint, body blob, PRIMARY KEY ((space, part), key))
+CREATE TABLE IF NOT EXISTS directory ( space blob, shard smallint, part blob, generation bigint, \
+PRIMARY KEY ((space, shard), part, generation))
+ALTER TABLE directory WITH gc_grace_seconds = 3600
+CREATE TABLE IF NOT EXISTS member (list text, name text, about text, PRIMARY KEY (list, name)) \
+WITH gc_grace_seconds = 3600
+CREATE TABLE IF NOT EXISTS content_day (list text, space blob, day int, PRIMARY KEY (list, space, day)) \
+WITH gc_grace_seconds = 86400
+CREATE TABLE IF NOT EXISTS content ( space blob, day int, shard smallint, id blob, owner blob, segments int, \
+length bigint, PRIMARY KEY ((space, day, shard), id)) WITH gc_grace_seconds = 86400
+CREATE TABLE IF NOT EXISTS chunk ( space blob, id blob, segment int, n smallint, body blob, sums blob, \
+PRIMARY KEY ((space, id, segment), n)) WITH gc_grace_seconds = 86400";
+
+    #[test]
+    fn the_tables_of_version_1_stay_as_they_are() {
+        let tables = TABLES.map(|table| table.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert_eq!(tables.join("\n"), FIXTURE);
+        assert_eq!(SCHEMA_VERSION, "1");
+        assert_eq!([VERSION, LEASE_MS, CONTENT_BUCKET], ["schema-version", "lease-ms", "content-bucket"]);
+    }
+}

@@ -310,4 +310,15 @@ mod tests {
         spaces.forget(space);
         assert!(spaces.known(space, end).is_none());
     }
+
+    #[test]
+    fn keys_of_the_list_of_spaces_keep_their_layout() {
+        let space = SpaceId([7; 16]);
+        assert_eq!(living_key(space), [&[1, b's'][..], &[7; 16]].concat());
+        assert_eq!(dropped_key(&[9; 16]), [&[1, b'd'][..], &[9; 16]].concat());
+        assert_eq!((REGISTRY, REGISTRY_BUCKETS), ([0xFF; 16], 16));
+        assert_eq!([SpaceId::CATALOG, space, SpaceId([9; 16])].map(bucket_of), [8, 3, 6]);
+        assert_eq!(bucket_partition(5).bytes, [5][..]);
+        assert_eq!((crate::store::HEAD_KEY, &stored_key(b"")[..]), (&[0][..], &[1][..]));
+    }
 }
