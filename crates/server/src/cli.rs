@@ -78,12 +78,6 @@ const SHOWN_WITHOUT_COMMAND: [&str; 6] =
     ["data", "ephemeral", "host", "blob-port", "table-port", "queue-port"];
 
 fn command() -> Command {
-    let markdown = || {
-        Arg::new("markdown")
-            .long("markdown")
-            .action(ArgAction::SetTrue)
-            .help("Print a table for the documentation")
-    };
     let data = || settings().find(|setting| setting.name == "data").map(|setting| argument(&setting));
     let with_data = |command: Command| command.args(data());
     let hidden = |setting: &Setting| !SHOWN_WITHOUT_COMMAND.contains(&setting.name);
@@ -155,9 +149,9 @@ fn command() -> Command {
                     "Host name or address of the certificate; repeat for more [default: localhost, 127.0.0.1, ::1]",
                 )),
         )
-        .subcommand(Command::new("settings").about("List every setting with its default").arg(markdown()))
-        .subcommand(Command::new("metrics").about("List every metric with what it means").arg(markdown()))
-        .subcommand(Command::new("errors").about("List every error code with its status").arg(markdown()))
+        .subcommand(Command::new("settings").about("List every setting with its default, in Markdown"))
+        .subcommand(Command::new("metrics").about("List every metric with what it means, in Markdown"))
+        .subcommand(Command::new("errors").about("List every error code with its status, in Markdown"))
 }
 
 /// The flag of a setting. Its default is only shown here: a value may still come from the environment or the file.
@@ -322,7 +316,7 @@ const SAS_LIMITS: &[(&str, &str, &str, &str)] = &[
         "permissions",
         "LETTERS",
         "",
-        "Table: r a u d; queue: r a u p; blob: r a c w d x y l t f; account: r w d l a c u p",
+        "Table: r a u d; queue: r a u p; blob: r a c w d x y l t f; account: r w d x y l a c u p t f",
     ),
     ("expiry", "TIME", "", "End: 7d, 12h or 30m from now, or a time such as 2030-01-31T00:00:00Z"),
     ("start", "TIME", "", "Not valid before this time"),
@@ -330,7 +324,7 @@ const SAS_LIMITS: &[(&str, &str, &str, &str)] = &[
     ("policy", "ID", "", "Stored access policy that holds the remaining limits"),
     ("from", "PARTITION[/ROW]", "", "First entity of the table that the SAS covers"),
     ("to", "PARTITION[/ROW]", "", "Last entity of the table that the SAS covers"),
-    ("services", "LETTERS", "qt", "Account SAS: b blob, q queue, t table"),
+    ("services", "LETTERS", "bqt", "Account SAS: b blob, q queue, t table"),
     (
         "resource-types",
         "LETTERS",
@@ -412,7 +406,18 @@ mod tests {
 
     #[test]
     fn a_flag_that_there_is_not_is_refused() {
-        let flag = command().try_get_matches_from(["tavola", "serve", "--cache-mb", "1"]);
-        assert!(flag.is_err());
+        for arguments in [&["serve", "--cache-mb", "1"][..], &["settings", "--markdown"]] {
+            assert!(
+                command().try_get_matches_from([&["tavola"], arguments].concat()).is_err(),
+                "{arguments:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_account_sas_is_for_every_service_if_none_is_named() {
+        let matches = command().try_get_matches_from(["tavola", "sas"]).unwrap();
+        let (_, matches) = matches.subcommand().unwrap();
+        assert_eq!(sas_request(matches).services, "bqt");
     }
 }
