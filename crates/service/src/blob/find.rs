@@ -21,7 +21,7 @@ use super::room::PageRoom;
 use super::rows::{damaged, name_bytes, partition};
 use crate::catalog::{Resource, ResourceKind};
 use crate::failure::Failure;
-use crate::service::AnswerRoom;
+use crate::service::AnswerBudget;
 
 /// The first byte of the partitions of the index.
 const INDEX: u8 = 0;
@@ -86,7 +86,7 @@ impl Blobs {
         &self,
         account: &AccountName,
         asked: FindBlobs,
-        room: Option<Arc<dyn AnswerRoom>>,
+        room: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<FoundPage, Failure> {
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
         let mut page =

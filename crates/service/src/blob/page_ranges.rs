@@ -19,7 +19,7 @@ use super::pieces::Data;
 use super::record::Body;
 use super::room::PageRoom;
 use crate::failure::Failure;
-use crate::service::AnswerRoom;
+use crate::service::AnswerBudget;
 
 /// What a range takes, in memory and in the answer.
 const RANGE_BYTES: usize = 128;
@@ -37,7 +37,7 @@ impl Blobs {
         &self,
         account: &AccountName,
         get: GetPageRanges,
-        room: Option<Arc<dyn AnswerRoom>>,
+        room: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<PageRanges, Failure> {
         let location = self.location(account, &get.target.path).await?;
         let record = self.read_state(&location, &get.target, &get.conditions).await?;

@@ -55,8 +55,11 @@ impl Blobs {
                     }
                     let is_unwritten = is_unwritten && record.changed == known.changed;
                     let mut kept = record.fork(generation);
-                    if let (true, Body::Pages { generations: now, .. }, Body::Pages { generations: then, .. }) =
-                        (is_unwritten, &mut record.body, &mut kept.body)
+                    if let (
+                        true,
+                        Body::Pages { generations: now, .. },
+                        Body::Pages { generations: then, .. },
+                    ) = (is_unwritten, &mut record.body, &mut kept.body)
                     {
                         // Nothing was written since the last snapshot, so the blob goes on in the same generation.
                         now.remove(0);

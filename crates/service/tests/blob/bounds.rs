@@ -313,7 +313,7 @@ fn a_blob_of_many_rows_is_copied_in_steps_and_is_the_old_one_or_the_new_one() {
     watched
         .bench
         .runtime
-        .block_on(watched.bench.service.walk_contents(tavola_service::WalkPace::Full))
+        .block_on(watched.bench.service.scrub_contents(tavola_service::ScrubPace::Full))
         .unwrap();
     assert_eq!(watched.rows_of("to").len(), 1, "what was given up is gone");
     let (done, asked) = watched.asked(copy("log", "to", false, VersionConditions::default()));
@@ -371,6 +371,7 @@ fn a_page_of_found_blobs_begins_where_the_one_before_ended() {
             target: path(&name).into(),
             tags: BlobTags::parse(pairs).unwrap(),
             sums: TransferSums::default(),
+            text: Bytes::new(),
             conditions: BlobConditions::default(),
         };
         watched.bench.run(BlobCommand::SetBlobTags(set)).unwrap();

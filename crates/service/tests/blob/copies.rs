@@ -6,12 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tavola_engine::{Change, Decision, SpaceId, StoredRow};
 use tavola_model::{
-    AbortCopy, AccountName, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties,
-    ContainerConditions, ContainerName, CopyId, CopyStatus, CreateContainer, DateTime,
-    DeleteContainer, DeleteSnapshots, ErrorCode, Guid, PublicAccess,
+    AbortCopy, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties, ContainerConditions,
+    ContainerName, CopyId, CopyStatus, CreateContainer, DateTime, DeleteContainer, DeleteSnapshots,
+    ErrorCode, Guid, NewKind, PublicAccess,
 };
 
-use crate::bench::{bytes, copy_blob, delete, execute, get, head, path, put};
+use crate::bench::{bytes, copy_blob, delete, execute, get, head, new_blob, path, put};
 use crate::troubled::Stores;
 
 const LARGE: usize = 300_000;

@@ -93,7 +93,7 @@ fn one_sum_is_told_and_it_is_the_one_that_the_client_knows() {
         let CopyBlob { source, source_conditions: conditions, .. } = copy_blob("zeros", "copy");
         let put = PutBlobFromUrl {
             blob: path("copy"),
-            source: FromUrl { source, range: None, sums, conditions },
+            source: FromUrl { source, range: None, bytes_max: u64::MAX, sums, conditions },
             new: NewBlob::default(),
             copies_headers: true,
             copies_tags: false,

@@ -9,7 +9,7 @@ use tavola_model::{
     GetPageRanges, NewKind, PutPages, SequenceConditions, SetBlobHeaders, TransferSums, VersionConditions,
 };
 
-use crate::bench::{Bench, bytes, new_blob, path};
+use crate::bench::{Bench, bytes, head, new_blob, path};
 use crate::watched::Watched;
 
 const PAGE: u64 = 512;
@@ -148,7 +148,7 @@ fn a_large_clear_is_done_in_steps_that_nobody_sees() {
     watched
         .bench
         .runtime
-        .block_on(watched.bench.service.walk_contents(tavola_service::WalkPace::Full))
+        .block_on(watched.bench.service.scrub_contents(tavola_service::ScrubPace::Full))
         .unwrap();
     watched.settle();
     assert!(watched.bench.get("disk").unwrap() == new);
@@ -164,7 +164,7 @@ fn a_blob_becomes_shorter_by_its_record_and_grows_with_zeros() {
     let bench = &watched.bench;
     create(bench, 10 * PAGE);
     put(bench, 0, &bytes(1, 5120));
-    let properties = BlobCommand::GetBlobProperties(path("disk").into(), BlobConditions::default());
+    let properties = head(path("disk").into(), BlobConditions::default());
     let Ok(BlobOutcome::BlobPropertiesFetched(found)) = bench.run(properties) else { panic!() };
     let is = |etag| VersionConditions { if_match: Some(etag), ..VersionConditions::default() };
     let refused = bench.run(resize(PAGE, is(EtagMatch::Foreign)));

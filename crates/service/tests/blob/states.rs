@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use tavola_engine::{Change, Decision, SpaceId, StoredRow};
 use tavola_model::{
-    AccessTier, BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTags, BlobTarget, DateTime, DeleteSnapshots,
-    ErrorCode, EtagMatch, Guid, LeaseAction, LeaseBlob, LeaseDuration, LeaseId, Metadata, NewKind,
-    RehydratePriority, SetBlobTags, SetBlobTier, SnapshotBlob, TransferSums, VersionConditions,
+    AccessTier, BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTags, BlobTarget, DateTime,
+    DeleteSnapshots, ErrorCode, EtagMatch, Guid, LeaseAction, LeaseBlob, LeaseDuration, LeaseId, Metadata,
+    NewKind, RehydratePriority, SetBlobTags, SetBlobTier, SnapshotBlob, TransferSums, VersionConditions,
 };
 use tavola_service::ServiceSettings;
 
