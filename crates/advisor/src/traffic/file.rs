@@ -75,3 +75,22 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
     name.push(extension);
     name.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIXTURE: &[u8] = b"tavola-traffic 1 4b3842415f2ab8d9\n{\"tables\":[],\"accounts\":{}}";
+
+    #[test]
+    fn a_file_keeps_its_first_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traffic");
+        std::fs::write(&path, FIXTURE).unwrap();
+        assert!(matches!(read(&path), Ok(Some(_))));
+        std::fs::remove_file(&path).unwrap();
+        save(&path, b"{\"tables\":[],\"accounts\":{}}").unwrap();
+        let written = std::fs::read(&path).unwrap();
+        assert_eq!(String::from_utf8_lossy(&written), String::from_utf8_lossy(FIXTURE));
+    }
+}

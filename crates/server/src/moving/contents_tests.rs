@@ -175,8 +175,10 @@ fn fixture_tick(later: u64) -> DateTime {
 const FIXTURE_CONTENTS: [(usize, u8, &[u8], &[u8]); 3] =
     [(0, 1, b"blob\0", b"abc"), (0, 2, b"", b""), (1, 1, b"\xFF", &[7; 300])];
 
-/// The rows of the fixture: space, partition, row, version, body.
-fn fixture_rows() -> [(SpaceId, &'static [u8], &'static [u8], DateTime, &'static [u8]); 3] {
+/// A row of the fixture: space, partition, row, version, body.
+type FixtureRow = (SpaceId, &'static [u8], &'static [u8], DateTime, &'static [u8]);
+
+fn fixture_rows() -> [FixtureRow; 3] {
     [
         (SpaceId::CATALOG, b"account", b"cbox", fixture_tick(0), b"catalog"),
         (SPACES[0], b"blob\0", b"\x0A", fixture_tick(2), b"record"),
