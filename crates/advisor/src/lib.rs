@@ -25,7 +25,8 @@ pub use facts::{SampleEntity, TableFact, TableFacts, gather};
 pub use finding::{Example, Finding, KeyPart, KeySample, Pattern, Proposal, Rule, Severity};
 pub use findings::{findings, findings_priced, shown, shown_bytes};
 pub use heat::{
-    HeatCell, HeatColumn, HeatKey, HeatMap, HeatMark, HeatMetric, HeatQuery, HeatRow, HeatView, MarkKind,
+    HeatCell, HeatColumn, HeatKey, HeatMap, HeatMark, HeatMetric, HeatPoint, HeatQuery, HeatRow, HeatView,
+    MarkKind,
 };
 pub use shape::Shape;
 pub use template::{Template, TemplateError};

@@ -157,8 +157,19 @@ pub struct HeatMark {
     pub column_from: usize,
     /// The last column it covers.
     pub column_to: usize,
+    /// Where the busiest range was, column by column; only an append mark has it.
+    pub path: Vec<HeatPoint>,
     /// One sentence about it.
     pub text: String,
+}
+
+/// A cell that a line goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct HeatPoint {
+    /// Index into the rows.
+    pub row: usize,
+    /// Index into the columns.
+    pub column: usize,
 }
 
 /// Kinds of marks.

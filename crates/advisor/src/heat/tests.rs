@@ -41,6 +41,10 @@ fn scattered(n: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes())
 }
 
+fn hot_marks(view: &HeatView) -> Vec<&HeatMark> {
+    view.marks.iter().filter(|mark| mark.kind == MarkKind::Hot).collect()
+}
+
 fn total(view: &HeatView) -> f64 {
     view.cells.iter().map(|cell| cell.value).sum()
 }
@@ -111,6 +115,14 @@ fn a_hot_partition_is_set_apart_split_by_its_row_keys_and_marked() {
             .iter()
             .all(|row| row.from.partition == "tenant|contoso" && row.label.starts_with("tenant|contoso / "))
     );
+    let hot = hot_marks(&view);
+    assert_eq!(hot.len(), 1, "{:?}", view.marks);
+    let marked = &view.rows[hot[0].row_from..=hot[0].row_to];
+    assert!(
+        marked.len() >= 8 && marked.iter().all(|row| row.from.partition == "tenant|contoso"),
+        "{marked:?}"
+    );
+    assert!(hot[0].text.starts_with("tenant|contoso takes 6"), "{}", hot[0].text);
     let fewer = map.view(&HeatQuery { rows_max: 8, ..window(0, 1800) });
     assert_eq!(fewer.rows.len(), 8);
     assert!((total(&fewer) - total(&view)).abs() < 60.0, "{} {}", total(&fewer), total(&view));
@@ -127,7 +139,7 @@ fn one_key_that_takes_a_third_is_marked_hot() {
         (partition, "r".to_owned())
     });
     let view = map.view(&window(0, 1800));
-    let hot: Vec<_> = view.marks.iter().filter(|mark| mark.kind == MarkKind::Hot).collect();
+    let hot = hot_marks(&view);
     assert_eq!(hot.len(), 1, "{:?}", view.marks);
     assert_eq!(view.rows[hot[0].row_from].label, "hot");
     let short = map.view(&window(0, 500));
@@ -138,11 +150,85 @@ fn one_key_that_takes_a_third_is_marked_hot() {
 fn keys_that_go_up_with_time_are_marked_append() {
     let map = filled(120, 300, |minute, n| (format!("2026-{:06}", minute * 300 + n), "r".to_owned()));
     let view = map.view(&window(0, 7200));
-    assert!(view.marks.iter().any(|mark| mark.kind == MarkKind::Append), "{:?}", view.marks);
+    let mark = view.marks.iter().find(|mark| mark.kind == MarkKind::Append).expect("a mark");
+    assert!(mark.path.len() > 100 && mark.path.is_sorted_by_key(|point| point.column), "{mark:?}");
+    for point in &mark.path {
+        let is_busy = view
+            .cells
+            .iter()
+            .any(|cell| (usize::from(cell.row), usize::from(cell.column)) == (point.row, point.column));
+        assert!(is_busy, "the line goes through cells with operations: {point:?}");
+    }
+    assert!(hot_marks(&view).is_empty(), "each range is busy in its turn only: {:?}", view.marks);
     let map = filled(120, 300, |minute, n| (format!("{:06}", 900_000 - minute * 300 - n), "r".to_owned()));
     let mark =
         map.view(&window(0, 7200)).marks.into_iter().find(|mark| mark.kind == MarkKind::Append).unwrap();
     assert!(mark.text.contains("front"), "{}", mark.text);
+}
+
+#[test]
+fn an_append_inside_of_one_partition_leaves_it_hot() {
+    let map = filled(60, 600, |minute, n| {
+        if n % 2 == 0 {
+            ("log".to_owned(), format!("{:06}", minute * 600 + n))
+        } else {
+            (format!("{:05}", scattered(minute * 600 + n) % 10_000), "r".to_owned())
+        }
+    });
+    let view = map.view(&window(0, 3600));
+    let hot = hot_marks(&view);
+    assert_eq!(hot.len(), 1, "{:?}", view.marks);
+    assert!(hot[0].text.starts_with("log takes 50 %"), "{}", hot[0].text);
+}
+
+#[test]
+fn an_append_in_one_prefix_is_marked_there_whatever_the_others_do() {
+    // A third of the operations are inserts of one prefix in order; the others read two prefixes at random.
+    let map = filled(120, 600, |minute, n| {
+        let random = scattered(minute * 600 + n);
+        let partition = match n % 3 {
+            0 => format!("log|{:06}", minute * 600 + n),
+            1 => format!("customer|{:02}", random % 10),
+            _ => format!("user|{:02}", random % 10),
+        };
+        (partition, "r".to_owned())
+    });
+    let view = map.view(&window(0, 7200));
+    let appends: Vec<_> = view.marks.iter().filter(|mark| mark.kind == MarkKind::Append).collect();
+    assert_eq!(appends.len(), 1, "{:?}", view.marks);
+    let marked = &view.rows[appends[0].row_from..=appends[0].row_to];
+    assert!(marked.iter().all(|row| row.group == "log|"), "{marked:?}");
+    assert!(appends[0].path.iter().all(|point| view.rows[point.row].group == "log|"));
+}
+
+#[test]
+fn prefixes_that_go_up_with_time_are_marked_append() {
+    let map = filled(60, 600, |minute, n| (format!("{:04}_{}", minute, n % 50), "r".to_owned()));
+    let view = map.view(&window(0, 3600));
+    let appends = view.marks.iter().filter(|mark| mark.kind == MarkKind::Append).count();
+    assert_eq!(appends, 1, "{:?}", view.marks);
+}
+
+#[test]
+fn a_sweep_over_one_prefix_is_marked_there() {
+    let map = HeatMap::new();
+    for minute in 0..120_u64 {
+        for n in 0..300 {
+            let key = format!("user|{:05}", scattered(minute * 1000 + n) % 5000);
+            map.observe(&[entity("T", minute * 60_000 + n * 10, "GetEntity", &key, "r")]);
+        }
+        // 7 % of all operations, so that the sum over all keys stays even.
+        for n in 0..if minute % 15 == 0 { 300 } else { 2 } {
+            let key = format!("order|{:05}", scattered(minute * 1000 + n) % 5000);
+            map.observe(&[entity("T", minute * 60_000 + 30_000 + n * 10, "GetEntity", &key, "r")]);
+        }
+    }
+    let view = map.view(&window(0, 7200));
+    let batches: Vec<_> = view.marks.iter().filter(|mark| mark.kind == MarkKind::Batch).collect();
+    assert_eq!(batches.len(), 1, "{:?}", view.marks);
+    assert!(batches[0].text.contains("every 15 min"), "{}", batches[0].text);
+    let marked = &view.rows[batches[0].row_from..=batches[0].row_to];
+    assert!(marked.iter().all(|row| row.group != "user|"), "{marked:?}");
 }
 
 #[test]
@@ -187,6 +273,19 @@ fn old_columns_become_coarser_and_say_that_they_are_estimated() {
     assert!(whole.columns.len() <= 31 && (total(&whole) - 36_000.0).abs() < 50.0, "{}", total(&whole));
     let last = map.view(&window(29 * 3600 + 1800, 30 * 3600));
     assert!(last.columns.iter().all(|column| column.has_data));
+}
+
+#[test]
+fn columns_are_as_long_as_the_window_asks_for_wherever_it_begins() {
+    let map = filled(1, 10, |_, n| (n.to_string(), "r".to_owned()));
+    for offset in [0, 60, 137, 299] {
+        for (hours, seconds) in [(1, 60), (4, 60), (24, 300), (7 * 24, 3600)] {
+            let view = map.view(&window(offset, offset + hours * 3600));
+            assert!(view.columns.len() <= 288);
+            assert_eq!(view.columns[0].to - view.columns[0].from, seconds, "{hours} h from {offset} s");
+            assert!(view.columns.last().unwrap().to >= START + offset + hours * 3600, "the end is shown");
+        }
+    }
 }
 
 #[test]

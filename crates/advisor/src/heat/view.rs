@@ -130,12 +130,15 @@ fn columns(begun: Option<i64>, query: &HeatQuery) -> Vec<HeatColumn> {
     let length = (to - from).max(1);
     let shown = i64::try_from(query.columns_max.clamp(1, COLUMNS_MAX)).unwrap_or(1);
     let mut step = STEPS.iter().find(|(up_to, _)| length <= *up_to).map_or(LONGEST_STEP, |(_, step)| *step);
-    let count = |step: i64| (to - from.div_euclid(step) * step + step - 1) / step;
-    while count(step) > shown {
+    while (length + step - 1) / step > shown {
         step *= 2;
     }
-    let first = from.div_euclid(step) * step;
-    let begins = (0..count(step).max(1)).map(|index| first + index * step);
+    // A window that does not begin with a column touches one more than its length takes. If that is too many, the part of
+    // a column at its begin is left out, because coarser columns would lose more.
+    let end = (to + step - 1).div_euclid(step) * step;
+    let count = ((end - from.div_euclid(step) * step) / step).clamp(1, shown);
+    let first = end - count * step;
+    let begins = (0..count).map(|index| first + index * step);
     begins
         .map(|from| HeatColumn {
             from,
