@@ -7,6 +7,8 @@ use crate::{Finding, Pattern, Proposal, Rule, Severity};
 
 /// Seconds at half of the promise, from which a partition or an account is near it.
 const BUSY_SECONDS_MIN: u64 = 10;
+/// Seconds beyond the promise, from which it is more than a moment that clients get over by trying again.
+const OVER_SECONDS_MIN: u64 = 3;
 /// Inserts before anything is said about their order.
 const INSERTS_MIN: u64 = 200;
 /// The part of all inserts that goes to one end, and how often that end must have moved on.
@@ -21,10 +23,10 @@ pub(super) fn findings(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 fn severity(peak: &Peak) -> Option<Severity> {
-    if peak.over_seconds > 0 {
+    if peak.over_seconds >= OVER_SECONDS_MIN {
         return Some(Severity::Bad);
     }
-    (peak.busy_seconds >= BUSY_SECONDS_MIN).then_some(Severity::Warning)
+    (peak.over_seconds > 0 || peak.busy_seconds >= BUSY_SECONDS_MIN).then_some(Severity::Warning)
 }
 
 fn hot_partition(seen: &Seen<'_>) -> Option<Finding> {

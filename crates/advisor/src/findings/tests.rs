@@ -204,34 +204,102 @@ fn a_partition_beyond_the_promise_is_hot_and_one_below_half_is_not() {
     let rate = |per_second: u64, seconds: u64| {
         let records = (0..per_second * seconds).map(move |n| {
             let partition = if n % 10 == 0 { format!("p{}", n % 100) } else { "tenant|contoso".to_owned() };
-            let mut record =
-                entity("Activity", n * 1000 / per_second, "MergeEntity", &partition, &format!("{n:08}"));
-            record.weight = 10;
-            record
+            entity("Activity", n * 1000 / per_second, "MergeEntity", &partition, &format!("{n:08}"))
         });
         found(records)
     };
-    let hot = rate(300, 3);
+    let hot = rate(3_000, 3);
     assert_eq!(names(&hot), [(Rule::HotPartition, Pattern::ChoosingPartitionKey)]);
     assert_eq!(hot[0].severity, Severity::Bad);
     assert!(keys_text(&hot[0], "then").starts_with("tenant|contoso_"), "{:?}", hot[0].keys);
-    let near = rate(120, 12);
+    let moment = rate(3_000, 2);
+    assert_eq!((moment.len(), moment[0].severity), (1, Severity::Warning), "two seconds are a moment");
+    let near = rate(1_200, 12);
     assert_eq!((near.len(), near[0].severity), (1, Severity::Warning));
-    assert_eq!(rate(120, 8).len(), 0, "eight busy seconds are not ten");
-    assert_eq!(rate(105, 20).len(), 0, "less than half of the promise");
+    assert_eq!(rate(1_200, 8).len(), 0, "eight busy seconds are not ten");
+    assert_eq!(rate(1_050, 20).len(), 0, "less than half of the promise");
+}
+
+/// What the recorder of a server hands over at its usual rate, when so many batches of 100 go to one partition in each
+/// second beside 1,500 reads of others.
+fn sampled_batches(batches_per_second: u64, seconds: u64) -> (Vec<Finding>, u32) {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use tavola_model::{Clock, DateTime, StorageService};
+    use tavola_telemetry::{Counted, RecordSink, Recorder};
+
+    #[derive(Default)]
+    struct Held(AtomicU64);
+    impl Clock for Held {
+        fn now(&self) -> DateTime {
+            DateTime::from_unix_ticks(self.0.load(Ordering::Relaxed) * 10_000)
+        }
+    }
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<AccessRecord>>);
+    impl RecordSink for Kept {
+        fn observe(&self, records: &[AccessRecord]) {
+            self.0.lock().unwrap().extend_from_slice(records);
+        }
+    }
+
+    let (clock, kept) = (Arc::new(Held::default()), Arc::new(Kept::default()));
+    let recorder = Recorder::new(vec![kept.clone()], clock.clone()).with_rate(500);
+    let each_second = 1_500 + batches_per_second;
+    for n in 0..each_second * seconds {
+        let at_ms = n * 1000 / each_second;
+        if at_ms >= clock.0.load(Ordering::Relaxed) + 100 {
+            clock.0.store(at_ms, Ordering::Relaxed);
+            recorder.flush();
+        }
+        let Some(weight) = recorder.begin(StorageService::Table) else { continue };
+        let is_batch = n * batches_per_second / each_second != (n + 1) * batches_per_second / each_second;
+        let mut record = if is_batch {
+            batch("Activity", at_ms, ("tenant|contoso", &format!("{n:08}-x")), 100, 0)
+        } else {
+            entity("Activity", at_ms, "GetEntity", &format!("{:x}", scattered(n)), "r")
+        };
+        record.weight = weight;
+        let counted = Counted {
+            operation: record.operation,
+            status: 200,
+            rows_returned: 1,
+            ..Counted::new(StorageService::Table)
+        };
+        recorder.end(&counted, Some("Activity"), Some(Box::new(record)));
+    }
+    recorder.flush();
+    let records = std::mem::take(&mut *kept.0.lock().unwrap());
+    let weight = records.iter().map(|record| record.weight).max().unwrap();
+    let found = found(records).into_iter().filter(|finding| finding.rule == Rule::HotPartition).collect();
+    (found, weight)
+}
+
+#[test]
+fn few_sampled_batches_do_not_make_a_partition_hot() {
+    let (found, weight) = sampled_batches(8, 600);
+    assert_eq!(weight, 4, "one record stands for four requests");
+    assert!(found.is_empty(), "800 entities a second are not 2,000, nor near it: {found:#?}");
+    let (found, _) = sampled_batches(40, 120);
+    assert_eq!(found.len(), 1, "4,000 entities a second are too many, sampled or not");
+    assert_eq!(found[0].severity, Severity::Bad);
 }
 
 #[test]
 fn an_account_beyond_the_promise_is_hot() {
-    let rate = |each: u64| {
-        (0..each).map(|n| {
-            let mut record = entity("T", 1, "GetEntity", &format!("{:x}", scattered(n)), "r");
-            record.weight = 100;
+    let rate =
+        |each: u64| (0..each).map(|n| entity("T", 1, "GetEntity", &format!("{:x}", scattered(n)), "r"));
+    only(rate(20_001), Rule::HotAccount, Pattern::ChoosingPartitionKey);
+    assert!(found(rate(20_000)).is_empty());
+    let sampled = |each: u64, weight: u32| {
+        rate(each).map(move |mut record| {
+            record.weight = weight;
             record
         })
     };
-    only(rate(201), Rule::HotAccount, Pattern::ChoosingPartitionKey);
-    assert!(found(rate(199)).is_empty());
+    assert!(found(sampled(201, 100)).is_empty(), "so few records leave it open");
+    only(sampled(300, 100), Rule::HotAccount, Pattern::ChoosingPartitionKey);
 }
 
 /// Inserts a tenth of a second apart into partitions that `partition` names.
@@ -262,9 +330,9 @@ fn inserts_at_the_end_or_the_front_are_append_only() {
 
 #[test]
 fn an_append_that_is_fast_is_worse() {
-    let fast = |weight: u32| {
-        let mut records = inserts(500, |n| format!("hour-{:06}", n / 20));
-        records.iter_mut().for_each(|record| record.weight = weight);
+    let fast = |times: usize| {
+        let records = inserts(500, |n| format!("hour-{:06}", n / 20));
+        let records = records.into_iter().flat_map(|record| std::iter::repeat_n(record, times));
         found(records).into_iter().find(|finding| finding.rule == Rule::AppendOnly).unwrap().severity
     };
     assert_eq!((fast(19), fast(20), fast(201)), (Severity::Info, Severity::Warning, Severity::Bad));

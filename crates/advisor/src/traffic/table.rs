@@ -8,7 +8,7 @@ use tavola_telemetry::{AccessRecord, Target};
 
 use super::figures::{PlanMix, TableFigures, TableMinute};
 use super::keys::{InsertOrder, NumberKeys, RowOrder};
-use super::partitions::PartitionRates;
+use super::partitions::{PartitionRates, Sampled};
 use super::shapes::{Shapes, partition_asked, reservoir_place};
 use super::writes::{Conflicts, Sizes, Writes};
 use crate::shape::cut;
@@ -116,7 +116,7 @@ impl TableTraffic {
         match &record.target {
             Target::Entity { partition, row, .. } => {
                 let (partition, row) = (short(partition), short(row));
-                self.partitions.add(at, &partition, times);
+                self.partitions.add(at, &partition, Sampled { entities: 1, weight: times });
                 let is_write = record.operation != Some("GetEntity");
                 match record.operation {
                     Some("InsertEntity" | "InsertOrReplaceEntity" | "InsertOrMergeEntity") => {
@@ -130,7 +130,8 @@ impl TableTraffic {
             }
             Target::Batch { partition, row, operations, inserts, .. } => {
                 let (partition, row) = (short(partition), short(row));
-                self.partitions.add(at, &partition, u64::from(*operations) * times);
+                let entities = u64::from(*operations);
+                self.partitions.add(at, &partition, Sampled { entities, weight: times });
                 if *inserts > 0 {
                     // The first RowKey stands for those of all.
                     self.inserts.observe(&partition, &row, u64::from(*inserts) * times);
@@ -139,7 +140,8 @@ impl TableTraffic {
             }
             Target::Query(query) => {
                 if let Some(partition) = partition_asked(query) {
-                    self.partitions.add(at, &short(partition), record.rows_returned.max(1) * times);
+                    let entities = record.rows_returned.max(1);
+                    self.partitions.add(at, &short(partition), Sampled { entities, weight: times });
                 }
             }
             Target::Whole => {}
