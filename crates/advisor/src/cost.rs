@@ -86,6 +86,8 @@ pub struct CostReport {
     pub default_prices_of: Option<&'static str>,
     /// All tables.
     pub total_per_month: f64,
+    /// Whether all sizes in it were counted, and none estimated.
+    pub is_exact: bool,
     /// For how long the traffic was observed, in hours; the longest of all tables.
     pub observed_hours: f64,
     /// The dearest first.
@@ -101,6 +103,8 @@ pub struct TableCost {
     pub table: String,
     /// Its stored bytes.
     pub bytes: u64,
+    /// Whether they were counted, and not estimated.
+    pub is_exact: bool,
     /// For its stored bytes.
     pub storage_per_month: f64,
     /// For its requests.
@@ -127,10 +131,27 @@ pub struct ShapeCost {
 }
 
 impl CostReport {
+    /// Keeps some tables, and their total.
+    pub fn retain(&mut self, is_kept: impl Fn(&TableCost) -> bool) {
+        self.tables.retain(is_kept);
+        self.add_up();
+    }
+
+    fn add_up(&mut self) {
+        self.total_per_month = self.tables.iter().map(TableCost::per_month).sum();
+        self.is_exact = self.tables.iter().all(|table| table.is_exact);
+    }
+
     /// The cost of one shape.
     pub fn shape(&self, account: &str, table: &str, shape: &str) -> Option<&ShapeCost> {
         let table = self.tables.iter().find(|cost| cost.account == account && cost.table == table)?;
         table.shapes.iter().find(|cost| cost.shape == shape)
+    }
+}
+
+impl TableCost {
+    fn per_month(&self) -> f64 {
+        self.storage_per_month + self.requests_per_month
     }
 }
 
@@ -141,7 +162,8 @@ pub fn cost(traffic: &Traffic, facts: &TableFacts, prices: &PriceTable) -> CostR
         CostReport { currency: prices.currency.clone(), default_prices_of, ..CostReport::default() };
     for table in traffic.tables() {
         let hours = table.hours();
-        let bytes = facts.of(&table.account, &table.table).map_or(0, |fact| fact.bytes);
+        let fact = facts.of(&table.account, &table.table);
+        let bytes = fact.map_or(0, |fact| fact.bytes);
         let mut shapes: Vec<ShapeCost> =
             table.shapes.iter().map(|(text, shape)| shape_cost(text, shape, hours, prices)).collect();
         shapes.sort_by(|left, right| right.cost_per_month.total_cmp(&left.cost_per_month));
@@ -150,6 +172,8 @@ pub fn cost(traffic: &Traffic, facts: &TableFacts, prices: &PriceTable) -> CostR
             account: table.account.clone(),
             table: table.table.clone(),
             bytes,
+            // A table that is not there any more takes nothing.
+            is_exact: fact.is_none_or(|fact| fact.is_exact),
             storage_per_month: number(bytes) / GIGABYTE * prices.storage_gb_month,
             requests_per_month: shapes.iter().map(|shape| shape.cost_per_month).sum(),
             shapes,
@@ -169,14 +193,14 @@ pub fn cost(traffic: &Traffic, facts: &TableFacts, prices: &PriceTable) -> CostR
             account: fact.account.clone(),
             table: fact.table.clone(),
             bytes: fact.bytes,
+            is_exact: fact.is_exact,
             storage_per_month: number(fact.bytes) / GIGABYTE * prices.storage_gb_month,
             ..TableCost::default()
         })
         .collect();
     report.tables.extend(silent);
-    let total = |table: &TableCost| table.storage_per_month + table.requests_per_month;
-    report.tables.sort_by(|left, right| total(right).total_cmp(&total(left)));
-    report.total_per_month = report.tables.iter().map(total).sum();
+    report.tables.sort_by(|left, right| right.per_month().total_cmp(&left.per_month()));
+    report.add_up();
     report
 }
 
@@ -262,6 +286,22 @@ mod tests {
         assert!((scan.wasted_per_month - 9.0 * expected).abs() < 1e-9, "{scan:?}");
         assert!((scan.cost_each - 10.0 * 0.00036 / 10_000.0).abs() < 1e-12);
         assert_eq!(table.shapes[0].shape, "A eq ?");
+    }
+
+    #[test]
+    fn an_estimated_size_makes_the_total_an_estimate() {
+        let fact = |table: &str, is_exact| TableFact {
+            account: "devstoreaccount1".to_owned(),
+            table: table.to_owned(),
+            bytes: 1024 * 1024 * 1024,
+            is_exact,
+            ..TableFact::default()
+        };
+        let facts = TableFacts { tables: vec![fact("small", true), fact("large", false)] };
+        let mut report = cost(&Traffic::new(TrafficSettings::default()), &facts, &PriceTable::default());
+        assert!(!report.is_exact && (report.total_per_month - 0.09).abs() < 1e-9);
+        report.retain(|table| table.table == "small");
+        assert!(report.is_exact && (report.total_per_month - 0.045).abs() < 1e-9);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tavola_model::{
 };
 use tavola_service::Service;
 
+use crate::extent;
 use crate::shape::cut;
 use crate::traffic::{plain_text, reservoir_place};
 
@@ -34,11 +35,11 @@ pub struct TableFact {
     pub account: String,
     /// Its name.
     pub table: String,
-    /// How many entities it holds, at least; exact if `is_exact`.
+    /// How many entities it holds.
     pub entities: u64,
     /// Their bytes by the service's own formula.
     pub bytes: u64,
-    /// Whether all of the table was counted.
+    /// Whether all of the table was counted. If not, the two are estimates, or counts of a part.
     pub is_exact: bool,
     /// Some of its entities.
     pub samples: Vec<SampleEntity>,
@@ -62,8 +63,8 @@ const COUNTED_TABLES_MAX: usize = 256;
 /// Bytes of a value in a sample; longer ones are cut.
 const VALUE_BYTES_MAX: usize = 128;
 
-/// Reads facts of every table of some accounts: sizes from the first `entities_max` entities of each, and samples spread
-/// over them.
+/// Reads facts of every table of some accounts: samples from the first `entities_max` entities of each, and sizes, which
+/// are estimated for a table that has more.
 pub async fn gather(
     service: &Service,
     accounts: &[Account],
@@ -73,9 +74,9 @@ pub async fn gather(
     for account in accounts {
         let reader = Reader::new(service, account);
         for table in reader.tables().await? {
-            // Of very many tables, the rest is looked at for one page only.
-            let entities_max = if facts.tables.len() < COUNTED_TABLES_MAX { entities_max } else { 1 };
-            match reader.fact(&table, entities_max).await {
+            let look =
+                if facts.tables.len() < COUNTED_TABLES_MAX { Look::Up(entities_max) } else { Look::Page };
+            match reader.fact(&table, look).await {
                 Ok(fact) => facts.tables.push(fact),
                 // It was deleted meanwhile.
                 Err(error) if error.code == ErrorCode::TableNotFound => {}
@@ -84,6 +85,15 @@ pub async fn gather(
         }
     }
     Ok(facts)
+}
+
+/// How much of a table is read.
+#[derive(Clone, Copy)]
+enum Look {
+    /// So many entities, and of more an estimate.
+    Up(u64),
+    /// Of very many tables, the rest is looked at for one page only.
+    Page,
 }
 
 /// Reads tables as the holder of their account.
@@ -131,7 +141,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    async fn fact(&self, table: &TableName, entities_max: u64) -> Result<TableFact, ServiceError> {
+    async fn fact(&self, table: &TableName, look: Look) -> Result<TableFact, ServiceError> {
         let mut fact = TableFact {
             account: self.account.name().as_str().to_owned(),
             table: table.as_str().to_owned(),
@@ -150,15 +160,27 @@ impl<'a> Reader<'a> {
                     fact.samples[place] = sample(entity);
                 }
             }
-            match page.next {
-                Some(next) if fact.entities < entities_max => from = Some(next),
-                next => {
-                    fact.is_exact = next.is_none();
+            match (page.next, look) {
+                (Some(next), Look::Up(entities_max)) if fact.entities < entities_max => from = Some(next),
+                (Some(_), Look::Page) => return Ok(fact),
+                (Some(_), Look::Up(_)) => {
+                    let extent = extent::estimate(self, table).await?;
+                    fact.entities = fact.entities.max(whole(extent.entities));
+                    fact.bytes = fact.bytes.max(whole(extent.bytes));
+                    return Ok(fact);
+                }
+                (None, _) => {
+                    fact.is_exact = true;
                     return Ok(fact);
                 }
             }
         }
     }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate, and not below zero")]
+fn whole(estimate: f64) -> u64 {
+    estimate as u64
 }
 
 fn sample(entity: &StoredEntity) -> SampleEntity {

@@ -11,6 +11,7 @@ pub mod sketch;
 mod testing;
 
 mod cost;
+mod extent;
 mod facts;
 mod finding;
 mod findings;

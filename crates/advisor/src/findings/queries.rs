@@ -204,7 +204,7 @@ fn extra_rows(seen: &Seen<'_>) -> String {
     match seen.fact.filter(|fact| fact.entities > 0) {
         Some(fact) => format!(
             "{}{} more small entities{writes}.",
-            if fact.is_exact { "" } else { "At least " },
+            if fact.is_exact { "" } else { "About " },
             shown(number(fact.entities))
         ),
         None => format!("One more small entity for each that is stored{writes}."),

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tavola_advisor::{
-    CostReport, Finding, PriceTable, Rule, Severity, Summary, TableFacts, cost, findings_priced, gather,
+    CostReport, Finding, PriceTable, Rule, Severity, Summary, cost, findings_priced, gather,
 };
 use tavola_auth::Account;
 use tavola_service::Service;
@@ -143,19 +143,11 @@ pub(super) async fn answer(
     let mut found = findings_priced(&advising.traffic, &facts, &question.prices);
     found.retain(|finding| is_meant(&finding.account, &finding.table));
     let mut costs = cost(&advising.traffic, &facts, &question.prices);
-    costs.tables.retain(|table| is_meant(&table.account, &table.table));
-    costs.total_per_month =
-        costs.tables.iter().map(|table| table.storage_per_month + table.requests_per_month).sum();
+    costs.retain(|table| is_meant(&table.account, &table.table));
     let output = if question.is_json {
         format!("{:#}\n", json!({ "summary": advising.traffic.summary(), "findings": found, "cost": costs }))
     } else {
-        text(
-            &found,
-            &costs,
-            &facts,
-            &advising.traffic.summary(),
-            Paper::new(question.has_color, question.width),
-        )
+        text(&found, &costs, &advising.traffic.summary(), Paper::new(question.has_color, question.width))
     };
     let rules: Vec<String> = found
         .iter()
@@ -164,13 +156,7 @@ pub(super) async fn answer(
     Ok(printed(output, rules))
 }
 
-fn text(
-    found: &[Finding],
-    costs: &CostReport,
-    facts: &TableFacts,
-    summary: &Summary,
-    mut paper: Paper,
-) -> String {
+fn text(found: &[Finding], costs: &CostReport, summary: &Summary, mut paper: Paper) -> String {
     let asked: Vec<&str> = costs
         .tables
         .iter()
@@ -205,7 +191,7 @@ fn text(
         paper.blank();
         paper.wrapped("", &format!("Nothing to improve in {}.", quiet.join(", ")));
     }
-    write_costs(&mut paper, costs, facts);
+    write_costs(&mut paper, costs);
     paper.finish()
 }
 
@@ -248,9 +234,10 @@ fn write_finding(paper: &mut Paper, rank: usize, finding: &Finding, currency: &s
     }
 }
 
-fn write_costs(paper: &mut Paper, costs: &CostReport, facts: &TableFacts) {
+fn write_costs(paper: &mut Paper, costs: &CostReport) {
     paper.blank();
-    let total = money(&costs.currency, costs.total_per_month);
+    let about = |is_exact: bool, amount: String| if is_exact { amount } else { format!("≈ {amount}") };
+    let total = about(costs.is_exact, money(&costs.currency, costs.total_per_month));
     paper.line(&format!("{} {total} a month on the real service", paper.bold("Cost")));
     if let Some(date) = costs.default_prices_of {
         let note = format!(
@@ -265,9 +252,7 @@ fn write_costs(paper: &mut Paper, costs: &CostReport, facts: &TableFacts) {
         "table", "storage", "requests"
     )));
     for table in &costs.tables {
-        let storage = money(&costs.currency, table.storage_per_month);
-        let is_exact = facts.of(&table.account, &table.table).is_none_or(|fact| fact.is_exact);
-        let storage = if is_exact { storage } else { format!("> {storage}") };
+        let storage = about(table.is_exact, money(&costs.currency, table.storage_per_month));
         let most_expensive = table.shapes.first().map(|shape| {
             let wasted = match shape.wasted_per_month {
                 wasted if wasted > 0.0 => format!(", {} of it wasted", money(&costs.currency, wasted)),
@@ -315,6 +300,28 @@ mod tests {
         );
         assert!(!gate("bad").is_shut_by("append-only:warning"));
         assert!(Gate::parse("scan").unwrap_err().to_string().contains("table-scan"));
+    }
+
+    #[test]
+    fn an_estimated_cost_says_so_in_its_line_and_in_the_total() {
+        let table = |name: &str, is_exact| tavola_advisor::TableCost {
+            table: name.to_owned(),
+            is_exact,
+            storage_per_month: 2.0,
+            ..tavola_advisor::TableCost::default()
+        };
+        let costs = CostReport {
+            currency: "$".to_owned(),
+            total_per_month: 4.0,
+            tables: vec![table("small", true), table("large", false)],
+            ..CostReport::default()
+        };
+        let mut paper = Paper::new(false, 80);
+        write_costs(&mut paper, &costs);
+        let text = paper.finish();
+        assert!(text.contains("Cost ≈ $ 4.00 a month"), "{text}");
+        let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
+        assert!(line("large").contains("≈ $ 2.00") && !line("small").contains('≈'), "{text}");
     }
 
     #[test]
