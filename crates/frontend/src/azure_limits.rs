@@ -9,16 +9,18 @@
 //! target. What is refused has not been executed; the real service may have executed what it answers 500.
 //!
 //! The targets are buckets that hold one second's worth. A request is let in while its buckets are not empty, and may
-//! leave them owing: a batch and a page cost as many as they have entities, and a page is paid when it is known.
+//! leave them owing. A batch costs as many as it writes. A query costs 1 when it is let in, paid by the partition where
+//! it begins to read, and in all as many as it has read, whether they are on its page or not, paid by the partitions
+//! they are in as soon as that is known.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tavola_model::{
-    ACCOUNT_REQUESTS_PER_SECOND, AccountName, Clock, Command, EdmValue, ErrorCode, Filter, FilterNode,
-    Operator, Outcome, PARTITION_ENTITIES_PER_SECOND, PropertyRef, QUEUE_MESSAGES_PER_SECOND, QueueOutcome,
-    ServiceError, TableCommand, TableOutcome,
+    ACCOUNT_REQUESTS_PER_SECOND, AccountName, Clock, Command, EdmValue, EntityPage, ErrorCode, Filter,
+    FilterNode, Operator, Outcome, PARTITION_ENTITIES_PER_SECOND, PropertyRef, QUEUE_MESSAGES_PER_SECOND,
+    QueueOutcome, ServiceError, TableCommand, TableOutcome,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -52,6 +54,12 @@ struct Target {
     asked: i64,
 }
 
+/// What a request has paid from when it was let in, beside its account.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Admitted {
+    bucket: Option<u64>,
+}
+
 /// What a request is paid from, beside its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Charge {
@@ -68,7 +76,7 @@ impl AzureLimits {
     }
 
     /// Lets a command in, or says why not.
-    pub(crate) fn admit(&self, account: &AccountName, command: &Command) -> Result<(), ServiceError> {
+    pub(crate) fn admit(&self, account: &AccountName, command: &Command) -> Result<Admitted, ServiceError> {
         let now = self.clock.monotonic();
         let mut buckets = self.lock();
         buckets.sweep(now);
@@ -77,7 +85,7 @@ impl AzureLimits {
             let message = "Operations per second is over the account limit.";
             return Err(ServiceError::with_message(ErrorCode::ServerBusy, message));
         }
-        let Some(charge) = charge(account, command) else { return Ok(()) };
+        let Some(charge) = charge(account, command) else { return Ok(Admitted::default()) };
         let partition = buckets.target(charge.bucket, charge.per_second, now);
         if !partition.ask(charge.count, now) {
             return Err(ErrorCode::OperationTimedOut.into());
@@ -85,20 +93,23 @@ impl AzureLimits {
         if !partition.take(charge.count, now) {
             return Err(ErrorCode::ServerBusy.into());
         }
-        Ok(())
+        Ok(Admitted { bucket: Some(charge.bucket) })
     }
 
     /// Takes what an answer costs beyond what was taken when its request was let in.
-    pub(crate) fn settle(&self, account: &AccountName, resource: Option<&str>, outcome: &Outcome) {
+    pub(crate) fn settle(
+        &self,
+        account: &AccountName,
+        admitted: Admitted,
+        resource: Option<&str>,
+        outcome: &Outcome,
+    ) {
         let (Some(resource), now) = (resource, self.clock.monotonic()) else { return };
         let mut buckets = self.lock();
         match outcome {
             Outcome::Table(TableOutcome::EntitiesQueried(page)) => {
-                let of_partition =
-                    page.entities.chunk_by(|one, next| one.key.partition == next.key.partition);
-                for entities in of_partition {
-                    let bucket = partition_hash(account, resource, entities[0].key.partition.as_str());
-                    buckets.target(bucket, PARTITION_ENTITIES_PER_SECOND, now).owe(entities.len(), now);
+                for (bucket, count) in page_costs(account, admitted, resource, page) {
+                    buckets.target(bucket, PARTITION_ENTITIES_PER_SECOND, now).owe(count, now);
                 }
             }
             Outcome::Queue(QueueOutcome::MessagesGot(got)) => {
@@ -187,7 +198,38 @@ fn cost(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX / PARTS).saturating_mul(PARTS)
 }
 
-/// What a command is paid from. A query is paid by its answer, so it only needs a partition that is not owing.
+/// What a page costs beyond the 1 that its query has paid, by bucket: the rows that were read for it. With these limits a
+/// page ends with its partition, so rows that are not on it were read from the same one.
+fn page_costs(
+    account: &AccountName,
+    admitted: Admitted,
+    table: &str,
+    page: &EntityPage,
+) -> Vec<(u64, usize)> {
+    let of_partition = page.entities.chunk_by(|one, next| one.key.partition == next.key.partition);
+    let mut costs: Vec<(u64, usize)> = of_partition
+        .map(|entities| (partition_hash(account, table, entities[0].key.partition.as_str()), entities.len()))
+        .collect();
+    if costs.is_empty() {
+        // Nothing was found where it began to read.
+        costs.extend(admitted.bucket.map(|bucket| (bucket, 0)));
+    }
+    let others = page.plan.scanned.saturating_sub(page.entities.len());
+    let (parts, mut rest) = (costs.len().max(1), others % costs.len().max(1));
+    for (_, count) in &mut costs {
+        *count += others / parts + std::mem::take(&mut rest);
+    }
+    let Some(begin) = admitted.bucket else { return costs };
+    match costs.iter_mut().find(|(bucket, _)| *bucket == begin) {
+        Some((_, count)) => *count = count.saturating_sub(1),
+        // It began at the start of the table, whichever partition is there; the next one that does is to pay as well.
+        None => costs.extend(costs.first().map(|(_, count)| (begin, count.saturating_sub(1)))),
+    }
+    costs
+}
+
+/// What a command is paid from. A query pays 1 from where it begins to read: the partition it names, or else that of its
+/// continuation, or else the start of the table.
 fn charge(account: &AccountName, command: &Command) -> Option<Charge> {
     let of_partition = |table: &str, partition: &str, count: usize| Charge {
         bucket: partition_hash(account, table, partition),
@@ -207,8 +249,9 @@ fn charge(account: &AccountName, command: &Command) -> Option<Charge> {
                     Some(of_partition(table, partition, transaction.writes.len()))
                 }
                 TableCommand::QueryEntities(query) => {
-                    let partition = only_partition(query.filter.as_ref()?)?;
-                    Some(of_partition(table, partition, 0))
+                    let named = query.filter.as_ref().and_then(only_partition);
+                    let continued = query.from.as_ref().map(|token| &*token.partition);
+                    Some(of_partition(table, named.or(continued).unwrap_or_default(), 1))
                 }
                 TableCommand::QueryTables(_)
                 | TableCommand::GetTable(_)
@@ -268,8 +311,9 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use tavola_model::{
-        Comparison, DateTime, EntityChange, EntityGroupTransaction, EntityKey, EntityWrite, FilterBuilder,
-        GetEntity, Key, Properties, PutMessage, QueryEntities, QueueCommand, QueueName, TableName,
+        Comparison, DateTime, EntityChange, EntityGroupTransaction, EntityKey, EntityToken, EntityWrite,
+        FilterBuilder, GetEntity, Key, PlanKind, PlanReport, Properties, PutMessage, QueryEntities,
+        QueueCommand, QueueName, StoredEntity, TableName,
     };
 
     use super::*;
@@ -308,7 +352,7 @@ mod tests {
             let mut counts = [0; 3];
             for _ in 0..count {
                 let index = match self.limits.admit(&self.account, command).map_err(|error| error.code) {
-                    Ok(()) => 0,
+                    Ok(_) => 0,
                     Err(ErrorCode::ServerBusy) => 1,
                     Err(ErrorCode::OperationTimedOut) => 2,
                     Err(other) => panic!("{other:?}"),
@@ -379,33 +423,71 @@ mod tests {
         assert_eq!(limited.send(1, &put("second")), [1, 0, 0]);
     }
 
-    #[test]
-    fn a_page_is_paid_by_the_partitions_it_came_from() {
-        use tavola_model::{EntityPage, PlanKind, PlanReport, StoredEntity};
-        let limited = Limited::new();
-        let entity = |partition: &str| StoredEntity {
-            key: key(partition),
-            timestamp: DateTime::from_unix_ticks(0),
-            properties: Properties::empty(),
-        };
-        let entities = [vec![entity("p"); 1_000], vec![entity("q"); 5]].concat();
-        let plan = PlanReport { kind: PlanKind::TableScan, ranges: 1, scanned: 1_005, returned: 1_005 };
-        let page = Outcome::Table(TableOutcome::EntitiesQueried(EntityPage { entities, next: None, plan }));
-        limited.limits.settle(&limited.account, Some("people"), &page);
-        assert_eq!(limited.send(2_000, &get("p")), [1_000, 1_000, 0]);
-        assert_eq!(limited.send(2_000, &get("q")), [1_995, 5, 0]);
-        let mut filter = FilterBuilder::new();
+    fn query(partition: Option<&str>, from: Option<&str>) -> Command {
         let compare = |property, operator, literal| {
             FilterNode::Compare(Comparison::new(property, operator, EdmValue::String(literal)))
         };
-        let partition = filter.add(compare(PropertyRef::PartitionKey, Operator::Eq, "p"));
-        let row = filter.add(compare(PropertyRef::RowKey, Operator::Gt, "a"));
-        filter.add(FilterNode::And(row, partition));
-        let filter = filter.finish();
-        let query = QueryEntities { table: table(), filter: Some(filter), top: None, from: None };
-        assert_eq!(limited.send(1, &TableCommand::QueryEntities(query).into()), [0, 1, 0]);
-        let everything = QueryEntities { table: table(), filter: None, top: None, from: None };
-        assert_eq!(limited.send(1, &TableCommand::QueryEntities(everything).into()), [1, 0, 0]);
+        let filter = partition.map(|partition| {
+            let mut filter = FilterBuilder::new();
+            let partition = filter.add(compare(PropertyRef::PartitionKey, Operator::Eq, partition));
+            let row = filter.add(compare(PropertyRef::RowKey, Operator::Gt, "a"));
+            filter.add(FilterNode::And(row, partition));
+            filter.finish()
+        });
+        let from = from.map(|partition| EntityToken { partition: partition.into(), row: "".into() });
+        TableCommand::QueryEntities(QueryEntities { table: table(), filter, top: None, from }).into()
+    }
+
+    impl Limited {
+        /// Sends a query that is let in, and answers it with a page of these entities after so many rows.
+        fn page(&self, query: &Command, entities: &[(&str, usize)], scanned: usize) {
+            let entity = |partition: &str| StoredEntity {
+                key: key(partition),
+                timestamp: DateTime::from_unix_ticks(0),
+                properties: Properties::empty(),
+            };
+            let entities: Vec<StoredEntity> =
+                entities.iter().flat_map(|(partition, count)| vec![entity(partition); *count]).collect();
+            let plan = PlanReport { kind: PlanKind::TableScan, ranges: 1, scanned, returned: entities.len() };
+            let page = EntityPage { entities, next: None, plan };
+            let outcome = Outcome::Table(TableOutcome::EntitiesQueried(page));
+            let admitted = self.limits.admit(&self.account, query).unwrap();
+            self.limits.settle(&self.account, admitted, Some("people"), &outcome);
+        }
+    }
+
+    #[test]
+    fn a_page_is_paid_by_the_partitions_it_came_from() {
+        let limited = Limited::new();
+        limited.page(&query(None, None), &[("p", 1_000), ("q", 5)], 1_005);
+        assert_eq!(limited.send(2_000, &get("p")), [1_000, 1_000, 0]);
+        assert_eq!(limited.send(2_000, &get("q")), [1_995, 5, 0]);
+        assert_eq!(limited.send(1, &query(Some("p"), None)), [0, 1, 0]);
+    }
+
+    #[test]
+    fn a_scan_costs_what_it_reads_and_not_what_it_returns() {
+        let limited = Limited::new();
+        limited.page(&query(Some("p"), None), &[("p", 1)], 1_900);
+        assert_eq!(limited.send(200, &get("p")), [100, 100, 0]);
+        let limited = Limited::new();
+        limited.page(&query(Some("p"), None), &[], 1_900);
+        assert_eq!(limited.send(200, &get("p")), [100, 100, 0], "nothing was found, and all of it read");
+        let limited = Limited::new();
+        limited.page(&query(None, Some("p")), &[], 1_900);
+        assert_eq!(limited.send(200, &get("p")), [100, 100, 0], "it went on where the last page ended");
+    }
+
+    #[test]
+    fn queries_are_refused_for_the_partition_they_read_whether_they_name_it_or_not() {
+        let limited = Limited::new();
+        assert_eq!(limited.send(4_001, &query(Some("p"), None)), [2_000, 2_000, 1], "asking costs 1");
+        assert_eq!(limited.send(1, &query(None, Some("p"))), [0, 0, 1]);
+        assert_eq!(limited.send(1, &query(None, Some("q"))), [1, 0, 0]);
+        let limited = Limited::new();
+        limited.page(&query(None, None), &[("first", 10)], 2_500);
+        assert_eq!(limited.send(1, &query(None, None)), [0, 1, 0], "the next scan begins there too");
+        assert_eq!(limited.send(1, &get("first")), [0, 1, 0]);
     }
 
     #[test]

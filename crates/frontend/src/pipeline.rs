@@ -21,7 +21,7 @@ use tavola_telemetry::Recorder;
 
 use crate::accounts::LiveAccounts;
 use crate::answer::{self, AnswerBody, Download};
-use crate::azure_limits::AzureLimits;
+use crate::azure_limits::{Admitted, AzureLimits};
 use crate::body::{ROOM_TIME_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
 use crate::budget::{CallerId, Room};
 use crate::cluster::{Affinity, Forwarded, is_forwarded};
@@ -83,6 +83,8 @@ struct Exchange<'a> {
     download: Option<Box<dyn ByteSource>>,
     /// What a browser is told.
     cors: Option<CorsHeaders>,
+    /// What it has paid of the limits of the real service.
+    admitted: Admitted,
 }
 
 impl Pipeline {
@@ -159,6 +161,7 @@ impl Pipeline {
             room: None,
             download: None,
             cors: None,
+            admitted: Admitted::default(),
         };
         if let Some(address) = &address {
             exchange.observation.note_account(&address.account, received);
@@ -192,7 +195,8 @@ impl Pipeline {
             }
             Ok(Done::Here(executed)) => {
                 if let (Some(limits), Some(address)) = (&self.limits, &address) {
-                    limits.settle(&address.account, exchange.observation.resource(), &executed.outcome);
+                    let resource = exchange.observation.resource();
+                    limits.settle(&address.account, exchange.admitted, resource, &executed.outcome);
                 }
                 exchange.download = executed.download;
                 Ok(executed.outcome)
@@ -226,7 +230,7 @@ impl Pipeline {
         now: DateTime,
     ) -> Result<Done, ServiceError> {
         let Head { received, address, .. } = head;
-        let Exchange { form, observation, room, .. } = exchange;
+        let Exchange { form, observation, room, admitted, .. } = exchange;
         reply.check_version()?;
         // A caller without credentials, where a service allows one, comes out of here too.
         let caller = self.authenticate(head, now).map_err(|error| match &self.affinity {
@@ -271,7 +275,7 @@ impl Pipeline {
         }
         let permitted = self.authorize(&caller, policy.as_ref(), command, now).await?;
         if let Some(limits) = &self.limits {
-            limits
+            *admitted = limits
                 .admit(&address.account, permitted.command())
                 .inspect_err(|_| observation.is_over_limit = true)?;
         }
@@ -328,7 +332,7 @@ impl Pipeline {
         exchange: Exchange<'_>,
         mut result: Result<Outcome, ServiceError>,
     ) -> Answer {
-        let Exchange { query, form, mut observation, room, mut download, cors } = exchange;
+        let Exchange { query, form, mut observation, room, mut download, cors, .. } = exchange;
         let encode = |result: &Result<Outcome, ServiceError>| {
             let ids = [self.ids.next(), self.ids.next()];
             let (service, now) = (received.origin.service, self.clock.now());
