@@ -178,6 +178,11 @@ pub(crate) struct Open<'a> {
 }
 
 impl Open<'_> {
+    /// Whether it is an old key whose numbers are padded: they sort as numbers here, and did not before.
+    pub fn is_padded_key(&self) -> bool {
+        matches!(self.form, Form::Padded(_)) && matches!(self.property, "PartitionKey" | "RowKey")
+    }
+
     /// The value as the key would have it, if keys sort there as the values do; true with it if they sort backwards.
     pub fn sorted(&self, value: &str) -> Option<(String, bool)> {
         match self.form {

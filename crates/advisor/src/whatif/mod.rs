@@ -135,12 +135,19 @@ pub struct ShapeChange {
     pub scanned_before: f64,
     /// See `scanned_before`.
     pub scanned_after: f64,
+    /// Entities that one request returns, before and after.
+    pub returned_before: f64,
+    /// See `returned_before`.
+    pub returned_after: f64,
     /// A filter before and after.
     pub example_before: String,
     /// See `example_before`.
     pub example_after: String,
-    /// Whether both sides returned as many entities; they do not where some have no key or collide.
+    /// Whether both sides returned as many entities; they do not where some have no key or collide, or where the order was
+    /// mended.
     pub is_same_result: bool,
+    /// Whether a range of numbers that were compared as text compares them as numbers now, and so returns what was meant.
+    pub is_order_mended: bool,
 }
 
 /// Why nothing could be tried.

@@ -95,6 +95,8 @@ impl Replayed {
             let plain = on_copy(filter.as_ref());
             let ran_before = run(&copies.before(), copies, plain.clone(), *top).await?;
             let translated = translate(filter.as_ref(), templates);
+            let is_mended = translated.as_ref().is_some_and(|translated| translated.is_mended);
+            let translated = translated.map(|translated| translated.filter);
             // A query that an index does not help is asked of the table as before.
             let (new, old) = (plan(translated.as_ref()).kind, plan(filter.as_ref()).kind);
             // One range can be shorter than another; an index that lacks some of the entities is no help then.
@@ -112,10 +114,16 @@ impl Replayed {
             }
             change.example_before = shown(filter.as_ref());
             change.is_same_result &= ran_before.returned == ran_after.returned;
+            change.is_order_mended |= is_mended && !templates.is_index;
             rows += ran_before.scanned + ran_after.scanned;
             before.push(ran_before);
             after.push(ran_after);
         }
+        let returned = |ran: &[Ran]| {
+            let sum: usize = ran.iter().map(|ran| ran.returned).sum();
+            number(sum as u64) / number(ran.len().max(1) as u64)
+        };
+        (change.returned_before, change.returned_after) = (returned(&before), returned(&after));
         self.replayed += before.len() as u64;
         self.recorded += recorded;
         (change.plan_before, change.scanned_before) = self.before.add(&before, recorded);

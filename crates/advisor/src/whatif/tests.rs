@@ -323,3 +323,34 @@ async fn every_proposal_for_load_spreads_it() {
         assert_eq!((report.collisions.count, report.without_key.count, report.after.entities), (0, 0, 400));
     }
 }
+
+#[tokio::test]
+async fn padded_numbers_are_asked_for_as_numbers() {
+    let (service, account) = (service(), account());
+    let reader = Reader::new(&service, &account);
+    let table = TableName::parse("People").unwrap();
+    reader.execute(TableCommand::CreateTable(table.clone())).await.unwrap();
+    for n in 1..=30 {
+        let key = EntityKey { partition: Key::parse("p").unwrap(), row: Key::parse(&n.to_string()).unwrap() };
+        let write = EntityWrite { key, change: EntityChange::Insert(PropertiesBuilder::new().finish()) };
+        reader.execute(TableCommand::WriteEntity(table.clone(), write)).await.unwrap();
+    }
+    let proposal = asked("{PartitionKey}", "{RowKey:08}", false);
+    for (range, before, after) in [
+        ("RowKey ge '5' and RowKey lt '12'", 0.0, 7.0),
+        ("RowKey gt '5' and RowKey le '12'", 0.0, 7.0),
+        // As text, 2, 20 to 29, 3, 30 and 4 to 9 come behind 2.
+        ("RowKey ge '2'", 19.0, 29.0),
+    ] {
+        let filter = format!("PartitionKey eq 'p' and {range}");
+        let traffic = traffic((0..10).map(|n| query("People", n, &filter, 30, 0)));
+        let report = what_if(&service, &account, &traffic, &proposal, &sources()).await.unwrap();
+        let shape = &report.shapes[0];
+        assert!(shape.is_order_mended && !shape.is_same_result, "{shape:?}");
+        assert_eq!((shape.returned_before, shape.returned_after), (before, after), "{range}: {shape:?}");
+        assert_eq!(shape.plan_after, "range");
+    }
+    let traffic = traffic((0..10).map(|n| query("People", n, "PartitionKey eq 'p' and RowKey eq '5'", 1, 1)));
+    let report = what_if(&service, &account, &traffic, &proposal, &sources()).await.unwrap();
+    assert!(report.shapes[0].is_same_result && !report.shapes[0].is_order_mended, "{:?}", report.shapes);
+}

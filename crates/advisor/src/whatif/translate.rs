@@ -2,6 +2,9 @@
 //!
 //! The whole filter stays, with the old keys and Timestamp under the names that copies keep them by, so the answer is
 //! the same. In front of it stand the comparisons of the new keys that follow from it, and these make the plan.
+//!
+//! There is one exception. Where a new key pads the numbers of an old one, a range of the old key was meant as a range of
+//! numbers, and its comparison as text gave the wrong entities. It is replaced by that of the padded key.
 
 use tavola_model::{Comparison, EdmValue, Filter, FilterBuilder, FilterNode, NodeId, Operator, PropertyRef};
 
@@ -17,7 +20,7 @@ const PARTITIONS_MAX: usize = 64;
 pub(super) fn on_copy(filter: Option<&Filter>) -> Option<Filter> {
     filter.map(|filter| {
         let mut builder = FilterBuilder::new();
-        add_renamed(&mut builder, filter, |property| match property {
+        add_renamed(&mut builder, filter, &[], |property| match property {
             PropertyRef::Timestamp => PropertyRef::from_name(OLD_TIMESTAMP),
             other => other.clone(),
         });
@@ -26,7 +29,7 @@ pub(super) fn on_copy(filter: Option<&Filter>) -> Option<Filter> {
 }
 
 /// The filter on the copy with the new keys.
-pub(super) fn translate(filter: Option<&Filter>, templates: &Templates) -> Option<Filter> {
+pub(super) fn translate(filter: Option<&Filter>, templates: &Templates) -> Option<Translated> {
     let filter = filter?;
     let compared = conjuncts(filter);
     let known = |name: &str| {
@@ -39,7 +42,9 @@ pub(super) fn translate(filter: Option<&Filter>, templates: &Templates) -> Optio
     match templates.partition.expand_all(known, PARTITIONS_MAX) {
         Some(partitions) => {
             bounds.partitions = partitions;
-            bound_rows(&mut bounds, &templates.row, known, &compared);
+            if !bound_padded(&mut bounds, &templates.row, known, &compared) {
+                bound_rows(&mut bounds, &templates.row, known, &compared);
+            }
         }
         None => {
             let start = templates.partition.start(known).text;
@@ -48,21 +53,57 @@ pub(super) fn translate(filter: Option<&Filter>, templates: &Templates) -> Optio
             }
         }
     }
-    Some(with_bounds(filter, &bounds))
+    let is_mended = !bounds.replaced.is_empty();
+    Some(Translated { filter: with_bounds(filter, &bounds), is_mended })
+}
+
+/// A filter on the copy with the new keys.
+pub(super) struct Translated {
+    pub filter: Filter,
+    /// Whether it compares numbers that the old one compared as text.
+    pub is_mended: bool,
 }
 
 /// What is known of the new keys.
 #[derive(Default)]
-struct Bounds {
+struct Bounds<'a> {
     /// One of these; none means that all must be read.
     partitions: Vec<String>,
     /// From the first and before the second.
     partition_range: Option<(String, String)>,
     rows: Vec<(Operator, String)>,
+    /// Comparisons of old keys that the new ones stand for.
+    replaced: Vec<&'a Comparison>,
+}
+
+/// Bounds by the numbers of an old key, if the new one pads them; false if it does not, or they are not compared.
+fn bound_padded<'a>(
+    bounds: &mut Bounds<'a>,
+    template: &crate::Template,
+    known: impl Fn(&str) -> Option<String>,
+    compared: &[&'a Comparison],
+) -> bool {
+    let start = template.start(known);
+    let Some(open) = start.open.filter(|open| open.is_padded_key()) else { return false };
+    for comparison in compared.iter().filter(|comparison| comparison.property.name() == open.property) {
+        let Some((value, _)) = open.sorted(&plain_text(comparison.literal())) else { continue };
+        let key = format!("{}{value}", start.text);
+        // What follows the number in the key does not matter: all numbers have as many digits.
+        let bound = match comparison.operator {
+            Operator::Ge => (Operator::Ge, key),
+            Operator::Gt => (Operator::Ge, after_prefix(&key)),
+            Operator::Lt => (Operator::Lt, key),
+            Operator::Le => (Operator::Lt, after_prefix(&key)),
+            Operator::Eq | Operator::Ne => continue,
+        };
+        bounds.rows.push(bound);
+        bounds.replaced.push(comparison);
+    }
+    !bounds.replaced.is_empty()
 }
 
 fn bound_rows(
-    bounds: &mut Bounds,
+    bounds: &mut Bounds<'_>,
     template: &crate::Template,
     known: impl Fn(&str) -> Option<String>,
     compared: &[&Comparison],
@@ -93,7 +134,7 @@ fn bound_rows(
     bounds.rows.extend(upper.map(|upper| (Operator::Lt, upper)));
 }
 
-fn with_bounds(filter: &Filter, bounds: &Bounds) -> Filter {
+fn with_bounds(filter: &Filter, bounds: &Bounds<'_>) -> Filter {
     let mut builder = FilterBuilder::new();
     let mut parts = Vec::new();
     let compare = |builder: &mut FilterBuilder, property, operator, value: &str| {
@@ -112,7 +153,7 @@ fn with_bounds(filter: &Filter, bounds: &Bounds) -> Filter {
     for (operator, row) in &bounds.rows {
         parts.push(compare(&mut builder, PropertyRef::RowKey, *operator, row));
     }
-    parts.push(add_renamed(&mut builder, filter, |property| match property {
+    parts.push(add_renamed(&mut builder, filter, &bounds.replaced, |property| match property {
         PropertyRef::PartitionKey => PropertyRef::from_name(OLD_PARTITION),
         PropertyRef::RowKey => PropertyRef::from_name(OLD_ROW),
         PropertyRef::Timestamp => PropertyRef::from_name(OLD_TIMESTAMP),
@@ -130,16 +171,21 @@ fn joined(
     parts.into_iter().reduce(|left, right| builder.add(join(left, right)))
 }
 
-/// Adds all nodes of a filter, with other names for some properties, and gives its root.
+/// Adds all nodes of a filter, with other names for some properties and without some comparisons, which must be ones that
+/// all entities have to meet; gives its root.
 fn add_renamed(
     builder: &mut FilterBuilder,
     filter: &Filter,
+    replaced: &[&Comparison],
     rename: impl Fn(&PropertyRef) -> PropertyRef,
 ) -> NodeId {
     let mut places: Vec<NodeId> = Vec::with_capacity(filter.nodes().len());
     for node in filter.nodes() {
         let place = |id: &NodeId| places[id.index()];
         let node = match node {
+            FilterNode::Compare(comparison) if replaced.iter().any(|one| std::ptr::eq(*one, comparison)) => {
+                FilterNode::Constant(true)
+            }
             FilterNode::Compare(comparison) => FilterNode::Compare(Comparison::new(
                 rename(&comparison.property),
                 comparison.operator,
