@@ -45,7 +45,8 @@ pub struct Finding {
     pub rows_scanned: u64,
     /// Rows returned by them, in all.
     pub rows_returned: u64,
-    /// What findings are ranked by: rows read in vain in an hour, or their like for findings that are not about rows.
+    /// What findings of one severity are ranked by: rows read for each one returned; zero for those that are not about
+    /// rows.
     pub weight: f64,
     /// What the requests cost in a month on the real service, where a price table was given.
     pub cost_per_month: Option<f64>,
@@ -213,7 +214,6 @@ pub enum Pattern {
     InterPartitionIndex,
     IndexEntities,
     CompoundKey,
-    Denormalization,
     LogTail,
     HighVolumeDelete,
     DataSeries,
@@ -236,7 +236,6 @@ impl Pattern {
             Self::InterPartitionIndex => "Inter-partition secondary index pattern",
             Self::IndexEntities => "Index Entities Pattern",
             Self::CompoundKey => "Compound key pattern",
-            Self::Denormalization => "Denormalization pattern",
             Self::LogTail => "Log tail pattern",
             Self::HighVolumeDelete => "High volume delete pattern",
             Self::DataSeries => "Data series pattern",

@@ -60,6 +60,7 @@ pub fn batch(table: &str, at_ms: u64, keys: (&str, &str), inserts: u16, deletes:
         inserts,
         deletes,
         properties_max: if inserts > 0 { 5 } else { 0 },
+        numbers: None,
     };
     record(table, at_ms, "EntityGroupTransaction", target)
 }

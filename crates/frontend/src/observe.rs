@@ -331,7 +331,7 @@ fn table_target(command: &TableCommand, form: &Form) -> Target {
         TableCommand::GetEntity(get) => Target::Entity {
             partition: get.key.partition.as_str().into(),
             row: get.key.row.as_str().into(),
-            properties: 0,
+            properties: count(form.select.names.as_ref().map_or(0, |names| names.len())),
         },
         TableCommand::WriteEntity(_, write) => Target::Entity {
             partition: write.key.partition.as_str().into(),
@@ -359,10 +359,19 @@ fn batch_target(writes: &[EntityWrite]) -> Target {
     let count = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
     let first = writes.first().map(|write| &write.key);
     let (mut inserts, mut deletes, mut properties_max) = (0, 0, 0);
+    let mut numbers: Option<(&str, &str)> = None;
     for write in writes {
         match &write.change {
             EntityChange::Insert(_) | EntityChange::InsertOrReplace(_) | EntityChange::InsertOrMerge(_) => {
                 inserts += 1;
+                let row = write.key.row.as_str();
+                if digits(row) > 0 {
+                    let (fewest, most) = numbers.unwrap_or((row, row));
+                    numbers = Some((
+                        if digits(row) < digits(fewest) { row } else { fewest },
+                        if digits(row) > digits(most) { row } else { most },
+                    ));
+                }
             }
             EntityChange::Delete(_) => deletes += 1,
             EntityChange::Update(..) | EntityChange::Merge(..) => {}
@@ -376,7 +385,13 @@ fn batch_target(writes: &[EntityWrite]) -> Target {
         inserts: count(inserts),
         deletes: count(deletes),
         properties_max: count(properties_max),
+        numbers: numbers.map(|(fewest, most)| (fewest.into(), most.into())),
     }
+}
+
+/// Digits at the end of a key.
+fn digits(key: &str) -> usize {
+    key.bytes().rev().take_while(u8::is_ascii_digit).count()
 }
 
 /// Properties that an entity is written with.
@@ -443,4 +458,48 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use tavola_model::{EntityKey, GetEntity, Key, Properties, TableName};
+
+    use super::*;
+
+    fn key(row: &str) -> EntityKey {
+        EntityKey { partition: Key::parse("p").unwrap(), row: Key::parse(row).unwrap() }
+    }
+
+    #[test]
+    fn a_batch_tells_its_shortest_and_longest_numbers() {
+        let numbers = |rows: &[&str]| {
+            let write =
+                |row: &&str| EntityWrite { key: key(row), change: EntityChange::Insert(Properties::empty()) };
+            let Target::Batch { numbers, .. } = batch_target(&rows.iter().map(write).collect::<Vec<_>>())
+            else {
+                panic!()
+            };
+            numbers.map(|(fewest, most)| (fewest.into_string(), most.into_string()))
+        };
+        assert_eq!(
+            numbers(&["x", "item-10", "item-9", "item-100"]),
+            Some(("item-9".into(), "item-100".into()))
+        );
+        assert_eq!(numbers(&["x", "y"]), None);
+    }
+
+    #[test]
+    fn a_read_tells_how_many_properties_it_wants() {
+        let properties = |names: Option<&[&str]>| {
+            let names = names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            let mut form = Form::default();
+            form.select.names = names;
+            let get = GetEntity { table: TableName::parse("People").unwrap(), key: key("r") };
+            match table_target(&TableCommand::GetEntity(get), &form) {
+                Target::Entity { properties, .. } => properties,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((properties(None), properties(Some(&["A", "B"]))), (0, 2));
+    }
 }

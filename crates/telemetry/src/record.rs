@@ -93,7 +93,7 @@ pub enum Target {
         partition: Box<str>,
         /// Its RowKey.
         row: Box<str>,
-        /// Properties it was written with; zero for a read or a delete.
+        /// Properties it was written with, or that a read names with `$select`; zero for a read of all and for a delete.
         properties: u16,
     },
     /// Entities, by a filter.
@@ -112,6 +112,8 @@ pub enum Target {
         deletes: u16,
         /// The most properties that one of them was written with.
         properties_max: u16,
+        /// Of the RowKeys that are inserted and end in a number, the one with the fewest digits and the one with the most.
+        numbers: Option<(Box<str>, Box<str>)>,
     },
 }
 

@@ -76,7 +76,6 @@ fn hot_partition(seen: &Seen<'_>) -> Option<Finding> {
     finding.keys = key_lines(&sample, &proposal);
     finding.what_if = Some(proposal);
     finding.requests_per_hour = seen.per_hour(own);
-    finding.weight = number(peak.per_second) * 3600.0;
     Some(finding)
 }
 
@@ -133,7 +132,6 @@ fn append(seen: &Seen<'_>) -> Option<Finding> {
         "A query for a span of the old order reads one range in each of the new partitions.".to_owned();
     finding.what_if = Some(proposal);
     finding.requests_per_hour = seen.per_hour(order.inserts);
-    finding.weight = finding.requests_per_hour;
     Some(finding)
 }
 
@@ -172,7 +170,7 @@ pub(super) fn account_findings(accounts: &[(String, AccountRate)], found: &mut V
             requests_per_hour: 0.0,
             rows_scanned: 0,
             rows_returned: 0,
-            weight: number(peak.per_second) * 3600.0,
+            weight: 0.0,
             cost_per_month: None,
         });
     }

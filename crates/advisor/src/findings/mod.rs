@@ -1,8 +1,10 @@
 //! The rules of the table design guide, held against the traffic.
 //!
 //! A rule has a threshold (docs/advisor.md lists them) and is silent below it. Each finding names the pattern of the
-//! guide that fixes it, and keys built from the table's own properties and values. Queries are ranked by the rows
-//! they read in vain in an hour.
+//! guide that fixes it, and keys built from the table's own properties and values.
+//!
+//! Findings are ranked by severity, then by the rows that are read for each one returned, then by what their requests cost,
+//! then by their number.
 
 mod load;
 pub(crate) mod propose;
@@ -35,7 +37,12 @@ pub fn findings_priced(traffic: &Traffic, facts: &TableFacts, prices: &PriceTabl
         finding.cost_per_month = cost_of(finding, &costs);
     }
     found.sort_by(|left, right| {
-        right.severity.cmp(&left.severity).then_with(|| right.weight.total_cmp(&left.weight))
+        let cost = |finding: &Finding| finding.cost_per_month.unwrap_or_default();
+        let by_severity = right.severity.cmp(&left.severity);
+        by_severity
+            .then_with(|| right.weight.total_cmp(&left.weight))
+            .then_with(|| cost(right).total_cmp(&cost(left)))
+            .then_with(|| right.requests_per_hour.total_cmp(&left.requests_per_hour))
     });
     found
 }

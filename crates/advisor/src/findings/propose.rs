@@ -10,6 +10,10 @@ use crate::{KeyPart, KeySample, Proposal, SampleEntity, Template};
 /// Digits to which numbers are padded in a proposal.
 pub(super) const NUMBER_WIDTH: usize = 10;
 
+/// Different values of a property that too few samples have.
+const DISTINCT_UNKNOWN: usize = 4;
+const DISTINCT_SAMPLES_MIN: usize = 8;
+
 impl Seen<'_> {
     /// An entity of the table: one that is stored and has these properties, best with these values; or else one put
     /// together from what was asked for.
@@ -49,6 +53,22 @@ impl Seen<'_> {
             "r".clone_into(&mut sample.row);
         }
         sample
+    }
+
+    /// Different values of a property in the samples; of a flag there are two. Without samples that is not known, and is
+    /// taken for a few more.
+    pub fn distinct(&self, compared: &Compared) -> usize {
+        let is_flag = |value: &str| matches!(value, "true" | "false");
+        let samples = self.fact.map_or(&[][..], |fact| &fact.samples[..]);
+        let values: Vec<String> =
+            samples.iter().filter_map(|entity| value_of(entity, &compared.property)).collect();
+        if is_flag(&compared.value) && values.iter().all(|value| is_flag(value)) {
+            return 2;
+        }
+        if values.len() < DISTINCT_SAMPLES_MIN {
+            return DISTINCT_UNKNOWN;
+        }
+        values.into_iter().collect::<std::collections::BTreeSet<_>>().len()
     }
 
     /// A property whose values would spread the entities: several different ones, each of them more than once.

@@ -21,12 +21,20 @@ const TABLE_ROWS_WARNING: f64 = 100.0;
 const TABLE_ROWS_BAD: f64 = 1_000.0;
 /// Entities that a lookup returns, up to which the property counts as one that identifies.
 const UNIQUE_MAX: f64 = 2.0;
+/// Different values up to which a property alone cannot spread entities over partitions, and the buckets that help then.
+const FEW_VALUES: usize = 2;
+const FEW_VALUES_BUCKETS: usize = 8;
+/// How what stands in another partition follows a write.
+const IN_OTHER_PARTITIONS: &str = " The two are in different partitions, so the second follows the first through a queue \
+                                   (eventually consistent transactions pattern).";
 /// A shape that was last seen so long before the last request of the table is over.
 const OVER_AFTER_SECONDS: i64 = 24 * 3600;
 /// Bytes of an answer for each entity, from which entities are large, and how many a query must return.
 const LARGE_ROW_BYTES: f64 = 16.0 * 1024.0;
 const LARGE_ROWS_MIN: f64 = 2.0;
 const LARGE_QUERIES_MIN: u64 = 20;
+/// The same from which one entity is enough.
+const VERY_LARGE_ROW_BYTES: f64 = 64.0 * 1024.0;
 /// A series: so many entities a query, each of at most so many properties.
 const SERIES_ROWS_MIN: f64 = 20.0;
 const SERIES_PROPERTIES_MAX: f64 = 2.0;
@@ -35,6 +43,9 @@ const SERIES_QUERIES_MIN: u64 = 50;
 pub(super) fn findings(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     for (text, shape) in seen.table.shapes.iter() {
         let is_over = seen.table.last - shape.last > OVER_AFTER_SECONDS;
+        if !is_over && !shape.is_query {
+            found.extend(whole_reads(seen, text, shape));
+        }
         if !shape.is_query || is_over || shape.queries() < QUERIES_MIN {
             continue;
         }
@@ -115,7 +126,7 @@ fn scan(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Optio
     finding.price = advised.price;
     finding.keys = advised.keys;
     finding.what_if = advised.proposal;
-    finding.weight = seen.per_hour(shape.rows_scanned.saturating_sub(shape.rows_returned));
+    finding.weight = each.waste;
     Some(finding)
 }
 
@@ -164,7 +175,7 @@ fn advise(seen: &Seen<'_>, shape: &ShapeTraffic, each: &Each) -> Advice {
             None => unknown(),
         },
         ([one], _) => index(seen, shape, one, each, in_partition),
-        ([first, rest @ ..], _) => compound(seen, shape, first, rest, in_partition),
+        (several, _) => compound(seen, shape, several, in_partition),
     }
 }
 
@@ -203,11 +214,11 @@ fn extra_rows(seen: &Seen<'_>) -> String {
     let writes = " and one more write for each change of an entity";
     match seen.fact.filter(|fact| fact.entities > 0) {
         Some(fact) => format!(
-            "{}{} more small entities{writes}.",
+            "{}{} more entities{writes}.",
             if fact.is_exact { "" } else { "About " },
             shown(number(fact.entities))
         ),
-        None => format!("One more small entity for each that is stored{writes}."),
+        None => format!("One more entity for each that is stored{writes}."),
     }
 }
 
@@ -230,40 +241,51 @@ fn index(
     let (proposal, together) = if in_partition {
         let row = format!("{name}_{{{name}}}_{{RowKey}}");
         let proposal = Proposal { partition: "{PartitionKey}".to_owned(), row, is_index: true };
-        (proposal, "Both are written in one transaction, so they never disagree.")
+        (proposal, " Both are written in one transaction, so they never disagree.")
     } else {
         let partition = format!("{name}_{{{name}}}");
         let proposal = Proposal { partition, row: "{PartitionKey}_{RowKey}".to_owned(), is_index: true };
-        (proposal, "The two are in different partitions, so the second follows the first through a queue.")
+        (proposal, IN_OTHER_PARTITIONS)
     };
-    let what = if is_unique { "a second copy of the entity" } else { "a small index entity" };
-    let advice = format!("Store {what} {place}, keyed by {name}. {together}");
+    let lists = match is_unique {
+        true => "",
+        false => " A copy that holds the keys alone is smaller, and costs one point read for each hit.",
+    };
+    let advice = format!("Store a second copy of the entity {place}, keyed by {name}.{lists}{together}");
     with_keys(seen, shape, pattern, proposal, advice, extra_rows(seen))
 }
 
-/// Several properties are compared: one key made of them.
-fn compound(
-    seen: &Seen<'_>,
-    shape: &ShapeTraffic,
-    first: &Compared,
-    rest: &[&Compared],
-    in_partition: bool,
-) -> Advice {
-    let rest: String = rest.iter().map(|compared| format!("{{{}}}_", compared.property)).collect();
-    let proposal = if in_partition {
-        let row = format!("{{{}}}_{rest}{{RowKey}}", first.property);
-        Proposal { partition: "{PartitionKey}".to_owned(), row, is_index: true }
-    } else {
-        Proposal {
-            partition: format!("{{{}}}", first.property),
-            row: format!("{rest}{{PartitionKey}}_{{RowKey}}"),
-            is_index: true,
+/// Several properties are compared: one key made of them. The one with the most different values comes first, because
+/// outside of a partition it becomes the PartitionKey and must spread the entities.
+fn compound(seen: &Seen<'_>, shape: &ShapeTraffic, equal: &[&Compared], in_partition: bool) -> Advice {
+    let mut equal: Vec<(usize, &Compared)> =
+        equal.iter().map(|compared| (seen.distinct(compared), *compared)).collect();
+    // Those that are not known to differ stay in the order of the filter.
+    equal.sort_by_key(|(distinct, _)| std::cmp::Reverse(*distinct));
+    let places = |equal: &[(usize, &Compared)]| -> String {
+        equal.iter().map(|(_, compared)| format!("{{{}}}_", compared.property)).collect()
+    };
+    let advice = "Put the properties that are asked for together into one key, the one with the most different values \
+                  first; the query becomes a range of RowKeys."
+        .to_owned();
+    let (proposal, together) = match &equal[..] {
+        equal if in_partition => {
+            let row = format!("{}{{RowKey}}", places(equal));
+            (Proposal { partition: "{PartitionKey}".to_owned(), row, is_index: true }, "")
+        }
+        [(distinct, first), rest @ ..] if *distinct > FEW_VALUES => {
+            let partition = format!("{{{}}}", first.property);
+            let row = format!("{}{{PartitionKey}}_{{RowKey}}", places(rest));
+            (Proposal { partition, row, is_index: true }, IN_OTHER_PARTITIONS)
+        }
+        // Two values, or four, would be giant partitions.
+        few => {
+            let partition = format!("{}{{RowKey:mod{FEW_VALUES_BUCKETS}}}", places(few));
+            let row = "{PartitionKey}_{RowKey}".to_owned();
+            (Proposal { partition, row, is_index: true }, IN_OTHER_PARTITIONS)
         }
     };
-    let advice = "Put the properties that are asked for together into one key, the most selective one last; the query \
-                  becomes a range of RowKeys."
-        .to_owned();
-    with_keys(seen, shape, Pattern::CompoundKey, proposal, advice, extra_rows(seen))
+    with_keys(seen, shape, Pattern::CompoundKey, proposal, advice + together, extra_rows(seen))
 }
 
 /// A property is compared by size: index entities that sort by it.
@@ -280,15 +302,16 @@ fn sorted_index(seen: &Seen<'_>, shape: &ShapeTraffic, compared: &Compared, in_p
     let proposal = Proposal { partition, row, is_index: true };
     let padded = if is_number { ", padded with zeros so that numbers sort" } else { "" };
     let advice = format!(
-        "Store an index entity whose RowKey begins with {name}{padded}; the query becomes a range of RowKeys."
+        "Store a second copy whose RowKey begins with {name}{padded}; the query becomes a range of RowKeys."
     );
-    let (pattern, one) = if in_partition {
-        (Pattern::IntraPartitionIndex, "")
+    let (pattern, together, one) = if in_partition {
+        (Pattern::IntraPartitionIndex, "", "")
     } else {
-        (Pattern::IndexEntities, " All of the index is one partition; spread it if it takes many writes.")
+        let one = " All of the index is one partition; spread it if it takes many writes.";
+        (Pattern::IndexEntities, IN_OTHER_PARTITIONS, one)
     };
     let price = extra_rows(seen) + one;
-    with_keys(seen, shape, pattern, proposal, advice, price)
+    with_keys(seen, shape, pattern, proposal, advice + together, price)
 }
 
 fn by_row_key(seen: &Seen<'_>, shape: &ShapeTraffic) -> Advice {
@@ -299,7 +322,8 @@ fn by_row_key(seen: &Seen<'_>, shape: &ShapeTraffic) -> Advice {
     };
     let advice = "A RowKey is found only together with its PartitionKey. Store a second copy whose PartitionKey is the \
                   RowKey, or ask with both keys."
-        .to_owned();
+        .to_owned()
+        + IN_OTHER_PARTITIONS;
     with_keys(seen, shape, Pattern::InterPartitionIndex, proposal, advice, extra_rows(seen))
 }
 
@@ -336,7 +360,7 @@ fn unknown() -> Advice {
         advice: "No part of the filter that every answer must meet names a key. Split the query into one for each \
                  alternative, and give each an index entity."
             .to_owned(),
-        price: "One more small entity for each alternative that is asked for.".to_owned(),
+        price: "One more entity for each alternative that is asked for.".to_owned(),
         proposal: None,
         keys: Vec::new(),
     }
@@ -344,7 +368,8 @@ fn unknown() -> Advice {
 
 fn select_all(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Option<Finding> {
     let bytes_each = number(shape.bytes_out) / number(shape.rows_returned.max(1));
-    let is_large = bytes_each >= LARGE_ROW_BYTES && each.returned >= LARGE_ROWS_MIN;
+    let is_large = bytes_each >= LARGE_ROW_BYTES && each.returned >= LARGE_ROWS_MIN
+        || bytes_each >= VERY_LARGE_ROW_BYTES;
     if !shape.selects_all || !is_large || shape.queries() < LARGE_QUERIES_MIN {
         return None;
     }
@@ -357,12 +382,37 @@ fn select_all(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) ->
         shown(each.returned),
         shown_bytes(number(shape.bytes_out) / seen.table.hours()),
     );
+    project(&mut finding);
+    Some(finding)
+}
+
+/// Reads of single large entities with all their properties.
+fn whole_reads(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic) -> Option<Finding> {
+    let bytes_each = number(shape.whole_bytes) / number(shape.whole_reads.max(1));
+    if shape.whole_reads < LARGE_QUERIES_MIN || bytes_each < VERY_LARGE_ROW_BYTES {
+        return None;
+    }
+    let mut finding = seen.finding(Rule::SelectAll, Severity::Warning, Pattern::ServerSideProjection);
+    finding.id = format!("{}/{text}", finding.id);
+    finding.shape = Some(text.to_owned());
+    finding.plan = Some(PlanKind::Point.as_str());
+    finding.requests_per_hour = seen.per_hour(shape.whole_reads);
+    (finding.rows_scanned, finding.rows_returned) = (shape.whole_reads, shape.whole_reads);
+    finding.title = format!("{text} reads whole entities of {}", shown_bytes(bytes_each));
+    finding.fact = format!(
+        "{} reads an hour return an entity with all its properties: {} an hour.",
+        shown(finding.requests_per_hour),
+        shown_bytes(number(shape.whole_bytes) / seen.table.hours()),
+    );
+    project(&mut finding);
+    Some(finding)
+}
+
+fn project(finding: &mut Finding) {
     finding.advice =
         "Name the properties that are used with $select; the others stay on the server.".to_owned();
     finding.price =
         "Nothing is stored anew. A property that is missing on an entity comes back as null.".to_owned();
-    finding.weight = number(shape.bytes_out) / seen.table.hours() / 1024.0;
-    Some(finding)
 }
 
 fn series(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Option<Finding> {
@@ -397,6 +447,5 @@ fn series(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Opt
             .to_owned();
     finding.price =
         "An entity has at most 252 properties; writers of one series meet at its ETag.".to_owned();
-    finding.weight = seen.per_hour(shape.rows_returned);
     Some(finding)
 }

@@ -177,14 +177,90 @@ fn thresholds_of_scans_have_two_sides() {
 }
 
 #[test]
-fn findings_are_ranked_by_what_is_read_in_vain() {
+fn findings_are_ranked_by_severity_then_by_rows_read_for_each_one_returned() {
     let mut records = queries(10, "Rare eq 1", 50_000, 1);
     records.extend(queries(1_000, "Often eq 1", 5_000, 1));
+    // As many rows for each one returned as the one before, at more than its cost.
+    records.extend(queries(1_000, "Dear eq 1", 500_000, 100));
+    // A warning, however much it reads in all.
+    records.extend(queries(9_000, "PartitionKey eq 'p' and Mild eq 1", 9_000, 90));
     let found = found(records);
     let shapes: Vec<_> = found.iter().map(|finding| finding.shape.as_deref().unwrap()).collect();
-    assert_eq!(shapes, ["Often eq ?", "Rare eq ?"]);
-    let rows = found[0].weight * (999.0 / 3600.0);
-    assert!((rows - 4_999_000.0).abs() < 1_000.0, "{rows}");
+    assert_eq!(shapes, ["Rare eq ?", "Dear eq ?", "Often eq ?", "PartitionKey eq ? and Mild eq ?"]);
+    let weights: Vec<f64> = found.iter().map(|finding| finding.weight).collect();
+    assert_eq!(weights, [50_000.0, 5_000.0, 5_000.0, 100.0]);
+}
+
+#[test]
+fn a_flag_never_becomes_the_partition_key() {
+    let records = || queries(50, "Active eq true and Email eq 'jo@contoso.com'", 20_000, 1);
+    let finding = only(records(), Rule::TableScan, Pattern::CompoundKey);
+    assert_eq!(finding.what_if.unwrap().partition, "{Email}", "nothing is known but that one is a flag");
+    let sample = |n: usize| SampleEntity {
+        partition: "p".to_owned(),
+        row: n.to_string(),
+        properties: [("Level", n % 3), ("Email", n)]
+            .map(|(name, value)| (name.to_owned(), value.to_string()))
+            .into_iter()
+            .chain([
+                ("Active".to_owned(), n.is_multiple_of(2).to_string()),
+                ("Paid".to_owned(), "true".to_owned()),
+            ])
+            .collect(),
+    };
+    let fact = TableFact {
+        account: ACCOUNT.to_owned(),
+        table: "Employees".to_owned(),
+        samples: (0..30).map(sample).collect(),
+        ..TableFact::default()
+    };
+    let facts = TableFacts { tables: vec![fact] };
+    let keys = |filter: &str| {
+        let found = found_with(queries(50, filter, 20_000, 1), &facts);
+        let proposal = found[0].what_if.clone().unwrap();
+        (proposal.partition, proposal.row)
+    };
+    let pair = |partition: &str, row: &str| (partition.to_owned(), row.to_owned());
+    assert_eq!(
+        keys("Active eq true and Level eq 1 and Email eq '5'"),
+        pair("{Email}", "{Level}_{Active}_{PartitionKey}_{RowKey}"),
+        "the one with the most values comes first"
+    );
+    assert_eq!(
+        keys("Active eq true and Paid eq true"),
+        pair("{Active}_{Paid}_{RowKey:mod8}", "{PartitionKey}_{RowKey}"),
+        "flags alone are spread over buckets"
+    );
+}
+
+#[test]
+fn what_stands_in_another_partition_follows_through_a_queue() {
+    let names_it = |filter: &str, scanned, returned| {
+        let found = found(queries(50, filter, scanned, returned));
+        found[0].advice.contains("eventually consistent transactions pattern")
+    };
+    assert!(names_it("Email eq 'jo@contoso.com'", 20_000, 1));
+    assert!(names_it("LastName eq 'Smith'", 20_000, 40));
+    assert!(names_it("Department eq 'Sales' and Year eq 2026", 8_000, 20));
+    assert!(names_it("Age gt 60", 8_000, 50));
+    assert!(names_it("RowKey eq 'r'", 8_000, 1));
+    assert!(!names_it("PartitionKey eq 'Sales' and Email eq 'jo@contoso.com'", 5_000, 1));
+}
+
+#[test]
+fn numbers_without_padding_are_seen_in_batches_too() {
+    let batches = |width: usize| {
+        (0..20_u64).map(move |n| {
+            let key = |number: u64| Box::<str>::from(format!("{number:0width$}"));
+            let mut record = batch("Orders", n * 1000, ("p", &key(n * 10)), 10, 0);
+            if let Target::Batch { numbers, .. } = &mut record.target {
+                *numbers = Some((key(n * 10), key(n * 10 + 9)));
+            }
+            record
+        })
+    };
+    only(batches(1), Rule::UnpaddedNumber, Pattern::SortingData);
+    assert!(found(batches(8)).is_empty());
 }
 
 #[test]
@@ -504,6 +580,35 @@ fn whole_reads_of_large_entities_want_a_projection() {
     only(reads(16 * 1024, &[]), Rule::SelectAll, Pattern::ServerSideProjection);
     assert!(found(reads(16 * 1024 - 1, &[])).is_empty());
     assert!(found(reads(64 * 1024, &["Title"])).is_empty());
+}
+
+#[test]
+fn whole_reads_of_single_large_entities_want_a_projection_too() {
+    let reads = |bytes: u64, selected: u16| {
+        (0..50_u64).map(move |n| {
+            let mut record = entity("Documents", n * 1000, "GetEntity", &format!("{:x}", scattered(n)), "r");
+            if let Target::Entity { properties, .. } = &mut record.target {
+                *properties = selected;
+            }
+            record.bytes_out = bytes;
+            record
+        })
+    };
+    let finding = only(reads(64 * 1024, 0), Rule::SelectAll, Pattern::ServerSideProjection);
+    assert!(finding.title.starts_with("GetEntity reads whole entities of 64.0 KiB"), "{}", finding.title);
+    assert!(found(reads(64 * 1024, 2)).is_empty(), "these name what they want");
+    assert!(found(reads(63 * 1024, 0)).is_empty());
+    let one = |bytes: u64| {
+        let mut records = queries(50, "PartitionKey eq 'p' and RowKey ge 'a'", 1, 1);
+        records.iter_mut().for_each(|record| record.bytes_out = bytes);
+        names(&found(records))
+    };
+    assert_eq!(
+        one(64 * 1024),
+        [(Rule::SelectAll, Pattern::ServerSideProjection)],
+        "one is enough if it is large"
+    );
+    assert_eq!(one(63 * 1024), []);
 }
 
 #[test]

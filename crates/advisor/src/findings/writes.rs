@@ -56,7 +56,6 @@ fn large(seen: &Seen<'_>) -> Option<Finding> {
     finding.price = "Reading the value is a second request; entity and blob agree eventually.".to_owned();
     finding.example = keys_example(sizes.largest.as_ref());
     finding.requests_per_hour = seen.per_hour(sizes.near_bytes + sizes.refused_bytes);
-    finding.weight = number(sizes.bytes) / seen.table.hours() / 1024.0;
     Some(finding)
 }
 
@@ -87,7 +86,6 @@ fn wide(seen: &Seen<'_>) -> Option<Finding> {
         finding.keys = key_lines(&sample, &proposal);
     }
     finding.requests_per_hour = seen.per_hour(sizes.near_properties + sizes.refused_properties);
-    finding.weight = finding.requests_per_hour;
     Some(finding)
 }
 
@@ -156,7 +154,6 @@ fn unpadded(seen: &Seen<'_>) -> Option<Finding> {
         });
     }
     finding.requests_per_hour = seen.per_hour(ranges);
-    finding.weight = finding.requests_per_hour * 1000.0;
     Some(finding)
 }
 
@@ -189,7 +186,6 @@ fn only_grows(seen: &Seen<'_>) -> Option<Finding> {
         "A query over several periods asks several tables. A deleted name cannot be used again at once."
             .to_owned();
     finding.requests_per_hour = seen.per_hour(inserts);
-    finding.weight = finding.requests_per_hour / 1000.0;
     Some(finding)
 }
 
@@ -217,7 +213,6 @@ fn row_by_row(seen: &Seen<'_>) -> Option<Finding> {
     let last = deletes.last.as_ref();
     finding.example = keys_example(last);
     finding.requests_per_hour = seen.per_hour(deletes.count);
-    finding.weight = finding.requests_per_hour;
     Some(finding)
 }
 
@@ -240,7 +235,6 @@ fn single_batches(seen: &Seen<'_>) -> Option<Finding> {
         "A gathered write is acknowledged a little later, and all of a transaction fails together."
             .to_owned();
     finding.requests_per_hour = seen.per_hour(writes.batches_of_one);
-    finding.weight = finding.requests_per_hour;
     Some(finding)
 }
 
@@ -266,6 +260,5 @@ fn conflicts(seen: &Seen<'_>) -> Option<Finding> {
     finding.price = "Reading the sum takes a short range instead of one entity.".to_owned();
     finding.example = Some(Example { request: key.clone(), ..Example::default() });
     finding.requests_per_hour = seen.per_hour(conflicts.failed);
-    finding.weight = finding.requests_per_hour;
     Some(finding)
 }

@@ -44,6 +44,11 @@ pub(crate) struct ShapeTraffic {
     pub is_query: bool,
     /// Whether it asks for all properties.
     pub selects_all: bool,
+    /// Reads of one entity with all its properties, and the bytes of their answers.
+    #[serde(default)]
+    pub whole_reads: u64,
+    #[serde(default)]
+    pub whole_bytes: u64,
     /// Unix seconds of the last one.
     pub last: i64,
     /// The one that read the most rows.
@@ -127,8 +132,15 @@ impl ShapeTraffic {
         if let Some(plan) = record.plan {
             *self.plans.of(plan.kind) += times;
         }
-        if let Target::Query(query) = &record.target {
-            self.observe_query(record, query, times);
+        match &record.target {
+            Target::Query(query) => self.observe_query(record, query, times),
+            Target::Entity { properties: 0, .. }
+                if record.operation == Some("GetEntity") && record.status == 200 =>
+            {
+                self.whole_reads += times;
+                self.whole_bytes += record.bytes_out * times;
+            }
+            Target::Entity { .. } | Target::Batch { .. } | Target::Whole => {}
         }
     }
 
@@ -172,6 +184,8 @@ impl ShapeTraffic {
         self.rows_returned += other.rows_returned;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
+        self.whole_reads += other.whole_reads;
+        self.whole_bytes += other.whole_bytes;
         self.latencies.merge(&other.latencies);
         self.last = self.last.max(other.last);
     }
@@ -184,6 +198,8 @@ impl ShapeTraffic {
             &mut self.rows_returned,
             &mut self.bytes_in,
             &mut self.bytes_out,
+            &mut self.whole_reads,
+            &mut self.whole_bytes,
         ] {
             *counter /= 2;
         }

@@ -128,13 +128,21 @@ impl TableTraffic {
                 }
                 self.keep_point(PointSample { partition, row, is_write });
             }
-            Target::Batch { partition, row, operations, inserts, .. } => {
+            Target::Batch { partition, row, operations, inserts, numbers, .. } => {
                 let (partition, row) = (short(partition), short(row));
                 let entities = u64::from(*operations);
                 self.partitions.add(at, &partition, Sampled { entities, weight: times });
                 if *inserts > 0 {
                     // The first RowKey stands for those of all.
-                    self.inserts.observe(&partition, &row, u64::from(*inserts) * times);
+                    let all = u64::from(*inserts) * times;
+                    self.inserts.observe(&partition, &row, all);
+                    // And those with the fewest and the most digits for all that end in a number.
+                    if let Some((fewest, most)) = numbers {
+                        self.numbers.observe(&short(fewest), all - all / 2);
+                        self.numbers.observe(&short(most), all / 2);
+                    } else {
+                        self.numbers.keys += all;
+                    }
                 }
                 self.keep_point(PointSample { partition, row, is_write: true });
             }

@@ -103,7 +103,8 @@ impl Sizes {
             Some(ErrorCode::TooManyProperties) => self.refused_properties += times,
             _ => {}
         }
-        if *properties == 0 {
+        // A read says which properties it wants.
+        if *properties == 0 || record.operation == Some("GetEntity") {
             return;
         }
         let all = entities * times;
