@@ -99,6 +99,7 @@ impl Frontend {
             };
             let origin = Origin {
                 peer: peer.ip(),
+                peer_port: peer.port(),
                 secure: listener.tls.is_some(),
                 service: listener.service,
                 is_server: false,

@@ -1,5 +1,7 @@
 //! What Storage Analytics wants to know, read from a request and its answer. The signature of a token is left out.
 
+use std::net::SocketAddr;
+
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 use tavola_model::{AccountName, BlobCommand, Command, EntityChange, QueueCommand, TableCommand};
@@ -8,9 +10,13 @@ use tavola_telemetry::{AccessKind, Authentication, DetailOf, LoggedFields, Reque
 
 use crate::receive::Received;
 
-/// Headers that make a request conditional.
-static CONDITIONS: [HeaderName; 4] =
-    [header::IF_MATCH, header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE];
+/// Headers that make a request conditional, as a log spells them.
+static CONDITIONS: [(HeaderName, &str); 4] = [
+    (header::IF_MATCH, "If-Match"),
+    (header::IF_NONE_MATCH, "If-None-Match"),
+    (header::IF_MODIFIED_SINCE, "If-Modified-Since"),
+    (header::IF_UNMODIFIED_SINCE, "If-Unmodified-Since"),
+];
 
 /// What its head says: for sums, or for a log of all.
 pub(crate) fn of(account: &AccountName, received: &Received, of: DetailOf) -> RequestDetail {
@@ -30,25 +36,34 @@ fn logged_fields(account: &AccountName, received: &Received) -> LoggedFields {
     let path = received.path();
     let query = without_signature(received.query());
     let mark = if query.is_empty() { "" } else { "?" };
-    let names_account = path.strip_prefix('/').is_some_and(|path| path.starts_with(account.as_str()));
-    let object_key = if names_account { path.to_owned() } else { format!("/{account}{path}") };
-    let conditions = CONDITIONS.iter().filter_map(|name| {
+    let conditions = CONDITIONS.iter().filter_map(|(name, shown)| {
         let value = text(headers, name)?;
-        Some(format!("{}={value}", name.as_str()))
+        Some(format!("{shown}={value}"))
     });
+    let named = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     LoggedFields {
         url: format!("{scheme}://{host}{path}{mark}{query}").into(),
-        object_key: object_key.into(),
-        peer: received.origin.peer,
-        version: headers.get("x-ms-version").and_then(|value| value.to_str().ok()).map(Box::from),
+        object_key: object_key(account, path).into(),
+        peer: SocketAddr::new(received.origin.peer, received.origin.peer_port),
+        version: named("x-ms-version").map(Box::from),
         content_length: text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse().ok()),
-        content_md5: headers.get("content-md5").and_then(|value| value.to_str().ok()).map(Box::from),
+        content_md5: named("content-md5").or_else(|| named("x-ms-content-md5")).map(Box::from),
         etag: None,
         last_modified: None,
         conditions: conditions.collect::<Vec<_>>().join(";").into(),
         user_agent: text(headers, &header::USER_AGENT).map(Box::from),
         referrer: text(headers, &header::REFERER).map(Box::from),
+        copy_source: named("x-ms-copy-source").map(|source| match source.split_once('?') {
+            Some((path, query)) => format!("{path}?{}", without_signature(query)).into(),
+            None => source.into(),
+        }),
     }
+}
+
+/// The path with the account in front, which it names already if the host does not.
+fn object_key(account: &AccountName, path: &str) -> String {
+    let first = path.strip_prefix('/').and_then(|path| path.split('/').next());
+    if first == Some(account.as_str()) { path.to_owned() } else { format!("/{account}{path}") }
 }
 
 /// What its answer says.
@@ -121,6 +136,47 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn logged(path: &str, headers: &[(&'static str, &'static str)]) -> LoggedFields {
+        let mut request = http::Request::put(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let origin = crate::receive::Origin {
+            peer: [192, 100, 0, 102].into(),
+            peer_port: 4362,
+            secure: false,
+            service: tavola_model::StorageService::Blob,
+            is_server: false,
+        };
+        let received = Received::new(parts, origin, Vec::new());
+        logged_fields(&AccountName::parse("dev").unwrap(), &received)
+    }
+
+    #[test]
+    fn the_key_of_an_object_begins_with_its_account_once() {
+        assert_eq!(&*logged("/dev/box/a", &[]).object_key, "/dev/box/a");
+        assert_eq!(&*logged("/devices/a", &[]).object_key, "/dev/devices/a");
+        assert_eq!(&*logged("/dev", &[]).object_key, "/dev");
+    }
+
+    #[test]
+    fn fields_are_written_as_the_format_has_them() {
+        let fields = logged(
+            "/dev/box/a",
+            &[
+                ("if-match", "\"0x1\""),
+                ("if-modified-since", "Fri, 05 Aug 2011 19:11:54 GMT"),
+                ("x-ms-content-md5", "788815fd0198be0d275ad329cafd1830"),
+                ("x-ms-copy-source", "http://127.0.0.1/dev/box/b?se=1&sig=secret"),
+            ],
+        );
+        assert_eq!(fields.peer.to_string(), "192.100.0.102:4362");
+        assert_eq!(&*fields.conditions, "If-Match=\"0x1\";If-Modified-Since=Fri, 05 Aug 2011 19:11:54 GMT");
+        assert_eq!(fields.content_md5.as_deref(), Some("788815fd0198be0d275ad329cafd1830"));
+        assert_eq!(fields.copy_source.as_deref(), Some("http://127.0.0.1/dev/box/b?se=1&sig=XXXXX"));
+    }
 
     #[test]
     fn a_signature_is_never_kept() {

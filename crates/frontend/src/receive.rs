@@ -28,6 +28,8 @@ pub(crate) struct Received {
 pub(crate) struct Origin {
     /// The other end.
     pub peer: IpAddr,
+    /// Its port.
+    pub peer_port: u16,
     /// Over TLS.
     pub secure: bool,
     /// Which service it reached.
@@ -106,6 +108,7 @@ mod tests {
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let origin = Origin {
             peer: IpAddr::from([127, 0, 0, 1]),
+            peer_port: 50_000,
             secure: false,
             service: StorageService::Table,
             is_server: false,

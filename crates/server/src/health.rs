@@ -206,6 +206,7 @@ mod tests {
                 affinity: Some(Affinity::new(member)),
                 recorder: Arc::new(Recorder::new(Vec::new(), clock.clone())),
                 frontend: frontend(&store, clock).await,
+                analytics: crate::analytics::Analytics::new(60),
                 store,
             };
             let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();

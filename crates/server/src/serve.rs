@@ -149,15 +149,20 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     if let (console::Listening::On(socket), Some(console)) = (console_socket, console) {
         serving.spawn(console.serve(socket, stopped.clone()));
     }
-    let analysing = tokio::spawn(analytics.run(
+    let analysing = tokio::spawn(analytics.clone().run(
         analysed,
         accounts.clone(),
         recorder.clone(),
         clock.clone(),
         stopped_analytics,
     ));
-    let sources =
-        Sources { store: store.clone(), affinity, recorder: recorder.clone(), frontend: frontend.clone() };
+    let sources = Sources {
+        store: store.clone(),
+        affinity,
+        recorder: recorder.clone(),
+        frontend: frontend.clone(),
+        analytics,
+    };
     let sending = match &otlp {
         Some(otlp) => Some(otlp.start(values.text("otlp-endpoint"), sources.clone(), clock.clone())?),
         None => None,

@@ -1,7 +1,7 @@
 //! What only Storage Analytics wants to know of a request: some for sums, more for a line of a log. It is gathered only
 //! where somebody keeps them.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 /// What is summed up beyond the record.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct LoggedFields {
     /// The path that names what was asked for, with the account.
     pub object_key: Box<str>,
     /// Where it came from.
-    pub peer: IpAddr,
+    pub peer: SocketAddr,
     /// The version that it asked for.
     pub version: Option<Box<str>>,
     /// The length of its body as it was announced.
@@ -43,6 +43,8 @@ pub struct LoggedFields {
     pub user_agent: Option<Box<str>>,
     /// The page that sent it.
     pub referrer: Option<Box<str>>,
+    /// The address of what it copies.
+    pub copy_source: Option<Box<str>>,
 }
 
 /// How a client shows who it is.

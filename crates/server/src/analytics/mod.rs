@@ -4,15 +4,17 @@
 //!
 //! Access records come in as to any other sink. A log has a line for every request, so each has a record where logs are
 //! kept; metrics, which a new account has, add up the records that there are, by their weights. What is gathered waits in
-//! memory, bounded, and is written through the service like anything else: logs every minute, metrics when their hour or
-//! minute is over, all of it when the server stops. As with the real service a log may lack requests, if the server is
-//! killed or records come too fast; nothing waits for it.
+//! memory, bounded, and is written through the service like anything else: logs every minute or when a mebibyte is there,
+//! metrics when their hour or minute is over, all of it when the server stops. A log that cannot be written waits for the
+//! next time. As with the real service a log may lack requests, if the server is killed or lines come faster than the
+//! store takes them; nothing waits for it, and what is left out is counted.
 
 mod line;
 mod store;
 mod totals;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,10 +23,12 @@ use tavola_frontend::LiveAccounts;
 use tavola_model::{AccountName, Clock, DateTime, Logging, ServiceProperties, StorageService};
 use tavola_service::Service;
 use tavola_telemetry::{
-    AccessKind, AccessRecord, DetailOf, RecordSink, Recorder, SERVICES, UNKNOWN_OPERATION,
+    AccessKind, AccessRecord, Authentication, DetailOf, RecordSink, Recorder, RequestDetail, SERVICES,
+    UNKNOWN_OPERATION,
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
+use line::Ending;
 use store::AnalyticsStore;
 use totals::{Period, Totals};
 
@@ -47,13 +51,17 @@ pub struct Analytics {
     log_seconds: u64,
     settings: ArcSwap<HashMap<ServiceKey, ServiceProperties>>,
     gathered: Mutex<Gathered>,
+    /// Told when a log should not wait for the next tick.
+    due: Notify,
+    /// Lines that are in no log.
+    left_out: AtomicU64,
 }
 
 #[derive(Default)]
 struct Gathered {
     logs: BTreeMap<LogKey, Log>,
     totals: BTreeMap<TotalsKey, Totals>,
-    /// Lines that found no room since it was last told.
+    /// Lines that found no room since it was last asked.
     left_out: u64,
 }
 
@@ -91,14 +99,30 @@ struct TotalsKey {
 struct Due {
     logs: Vec<(LogKey, Log)>,
     totals: Vec<(TotalsKey, Totals)>,
-    /// Requests that found no room since the last time.
-    left_out: u64,
+}
+
+/// Whether everything was written that was to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    All,
+    Some,
 }
 
 impl Analytics {
     /// With nothing gathered yet.
     pub fn new(log_seconds: u64) -> Arc<Self> {
-        Arc::new(Self { log_seconds, settings: ArcSwap::default(), gathered: Mutex::default() })
+        Arc::new(Self {
+            log_seconds,
+            settings: ArcSwap::default(),
+            gathered: Mutex::default(),
+            due: Notify::new(),
+            left_out: AtomicU64::new(0),
+        })
+    }
+
+    /// Lines that are in no log, because there was no room for them or the last try to write them failed.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
     }
 
     /// Writes what is due now and then, until told to stop, and then the rest.
@@ -120,7 +144,7 @@ impl Analytics {
             if is_last {
                 recorder.flush();
             }
-            self.write_due(&store, clock.now(), is_last).await;
+            let written = self.write_due(&store, clock.now(), is_last).await;
             if is_last {
                 return;
             }
@@ -130,6 +154,8 @@ impl Analytics {
             }
             tokio::select! {
                 () = tokio::time::sleep(TICK.min(Duration::from_secs(self.log_seconds.max(1)))) => {}
+                // A store that has just refused a log is not asked again at once.
+                () = self.due.notified(), if written == Written::All => {}
                 _ = stopped.wait_for(|stop| *stop) => {}
             }
         }
@@ -157,14 +183,18 @@ impl Analytics {
     }
 
     /// Writes logs and sums that are due, or all of them.
-    async fn write_due(&self, store: &AnalyticsStore, now: DateTime, is_last: bool) {
-        let Due { logs, totals, left_out } = self.take_due(now, is_last);
-        if left_out > 0 {
-            tracing::warn!(left_out, "requests were left out of the logs of Storage Analytics");
-        }
+    async fn write_due(&self, store: &AnalyticsStore, now: DateTime, is_last: bool) -> Written {
+        let Due { logs, totals } = self.take_due(now, is_last);
+        let mut written = Written::All;
         for (key, log) in logs {
             if let Err(error) = store.write_log(&key, &log).await {
                 tracing::warn!(account = %key.account, service = key.service, %error, "cannot write a log of Storage Analytics");
+                written = Written::Some;
+                let mut gathered = self.lock();
+                match is_last {
+                    true => gathered.left_out += log.lines(),
+                    false => gathered.put_back(key, log),
+                }
             }
         }
         for (key, totals) in totals {
@@ -172,6 +202,12 @@ impl Analytics {
                 tracing::warn!(account = %key.account, table = totals::table_name(key.service, key.period), %error, "cannot write metrics of Storage Analytics");
             }
         }
+        let left_out = std::mem::take(&mut self.lock().left_out);
+        if left_out > 0 {
+            tracing::warn!(left_out, "requests were left out of the logs of Storage Analytics");
+            self.left_out.fetch_add(left_out, Ordering::Relaxed);
+        }
+        written
     }
 
     fn take_due(&self, now: DateTime, is_last: bool) -> Due {
@@ -183,7 +219,7 @@ impl Analytics {
         };
         let logs = gathered.logs.extract_if(.., |_, log| is_log_due(log)).collect();
         let totals = gathered.totals.extract_if(.., |key, _| is_last || key.is_over(now)).collect();
-        Due { logs, totals, left_out: std::mem::take(&mut gathered.left_out) }
+        Due { logs, totals }
     }
 
     /// Removes what is older than it is to be kept.
@@ -213,13 +249,38 @@ impl RecordSink for Analytics {
                 gathered.add(record, properties);
             }
         }
+        if gathered.logs.values().any(|log| log.text.len() >= LOG_BYTES_DUE) {
+            self.due.notify_one();
+        }
     }
 }
 
 impl Gathered {
+    /// Keeps a log that could not be written, in front of what has come meanwhile.
+    fn put_back(&mut self, key: LogKey, mut log: Log) {
+        let Some(newer) = self.logs.remove(&key) else {
+            self.logs.insert(key, log);
+            return;
+        };
+        if log.version != newer.version || log.text.len() + newer.text.len() > LOG_BYTES_MAX {
+            self.left_out += log.lines();
+            self.logs.insert(key, newer);
+            return;
+        }
+        log.text.push_str(&newer.text);
+        log.first = log.first.min(newer.first);
+        log.last = log.last.max(newer.last);
+        for kind in newer.kinds {
+            if !log.kinds.contains(&kind) {
+                log.kinds.push(kind);
+            }
+        }
+        self.logs.insert(key, log);
+    }
+
     fn add(&mut self, record: &AccessRecord, properties: &ServiceProperties) {
         let (Some(account), Some(detail)) = (&record.account, &record.detail) else { return };
-        if is_logged(&properties.logging, detail.access) {
+        if is_logged(&properties.logging, detail.access) && is_told(record, detail) {
             let hour = begin(record.received, Period::Hour);
             let key = LogKey { account: account.clone(), service: line::service_word(record.service), hour };
             let version = &properties.logging.version;
@@ -265,6 +326,10 @@ impl Log {
             kinds: Vec::new(),
         }
     }
+
+    fn lines(&self) -> u64 {
+        self.text.lines().count() as u64
+    }
 }
 
 impl TotalsKey {
@@ -296,6 +361,17 @@ fn is_logged(logging: &Logging, access: AccessKind) -> bool {
         AccessKind::Write => logging.write,
         AccessKind::Delete => logging.delete,
     }
+}
+
+/// Whether a request is one that logs tell of. Of anonymous ones they leave out most failures
+/// (<https://learn.microsoft.com/azure/storage/common/storage-analytics-logging#logging-anonymous-requests>), because
+/// anybody could fill them.
+fn is_told(record: &AccessRecord, detail: &RequestDetail) -> bool {
+    let is_not_modified = record.status == 304 && detail.access == AccessKind::Read;
+    detail.authentication != Authentication::Anonymous
+        || Ending::of(record) == Ending::Success
+        || record.status >= 500
+        || is_not_modified
 }
 
 /// When the period of a moment began.

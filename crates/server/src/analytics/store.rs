@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tavola_auth::{Caller, Permitted};
 use tavola_engine::BytesSource;
 use tavola_frontend::LiveAccounts;
 use tavola_model::{
     AccountName, BlobCommand, BlobConditions, BlobCursor, BlobEntry, BlobName, BlobOutcome, BlobPath, Clock,
     Command, Comparison, ContainerName, CreateContainer, DateTime, DeleteBlob, DeleteSnapshots, EdmValue,
-    EntityChange, EntityKey, EntityToken, EntityWrite, ErrorCode, EtagCondition, FilterBuilder, FilterNode,
-    GetEntity, Key, ListBlobs, ListInclude, Metadata, NewBlob, NewKind, Operator, Outcome, PropertyRef,
-    PublicAccess, PutBlob, QueryEntities, ServiceError, ServiceProperties, StorageService, TableCommand,
-    TableName, TableOutcome, TransferSums,
+    EntityChange, EntityKey, EntityToken, EntityWrite, ErrorCode, EtagCondition, EtagMatch, FilterBuilder,
+    FilterNode, GetEntity, Key, ListBlobs, ListInclude, Metadata, NewBlob, NewKind, Operator, Outcome,
+    PropertyRef, PublicAccess, PutBlob, QueryEntities, ServiceError, ServiceProperties, StorageService,
+    TableCommand, TableName, TableOutcome, TransferSums, VersionConditions,
 };
 use tavola_service::Service;
 use tavola_telemetry::AccessKind;
@@ -22,7 +23,7 @@ use super::totals::{Period, Totals, table_name};
 use super::{Log, LogKey, TotalsKey};
 
 const LOGS: &str = "$logs";
-/// How often the sums of a period are tried to be added, while others add theirs.
+/// How often a number is tried to be taken, or the sums of a period to be added, while others take and add theirs.
 const TRIES_MAX: u32 = 100;
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
@@ -67,8 +68,7 @@ impl AnalyticsStore {
         let folder = folder(key.service, key.hour);
         let names = self.log_names(&key.account, &folder).await?;
         let number = |name: &String| name.strip_prefix(&folder)?.strip_suffix(".log")?.parse::<u32>().ok();
-        let next = names.iter().filter_map(number).max().map_or(0, |number| number + 1);
-        let name = BlobName::parse(&format!("{folder}{next:06}.log"))?;
+        let first = names.iter().filter_map(number).max().map_or(0, |number| number + 1);
         let mut kinds = log.kinds.clone();
         kinds.sort();
         let kinds: Vec<&str> = kinds.into_iter().map(kind_word).collect();
@@ -80,17 +80,27 @@ impl AnalyticsStore {
         ])?;
         let mut new = NewBlob { metadata, ..NewBlob::default() };
         new.headers.content_type = Some("text/plain".into());
-        let put = BlobCommand::PutBlob(PutBlob {
-            blob: BlobPath { container, name },
-            kind: NewKind::Block,
-            length: Some(log.text.len() as u64),
-            sums: TransferSums::default(),
-            new,
-            conditions: BlobConditions::default(),
-        });
-        let permitted = self.permit(&key.account, put.into())?;
-        let mut source = BytesSource::new([log.text.clone().into_bytes().into()]);
-        self.service.execute_with(permitted, None, Some(&mut source)).await.map(drop)
+        let text = Bytes::copy_from_slice(log.text.as_bytes());
+        let mut tries = 0;
+        loop {
+            let name = BlobName::parse(&format!("{folder}{:06}.log", first + tries))?;
+            let put = BlobCommand::PutBlob(PutBlob {
+                blob: BlobPath { container: container.clone(), name },
+                kind: NewKind::Block,
+                length: Some(log.text.len() as u64),
+                sums: TransferSums::default(),
+                new: new.clone(),
+                conditions: only_new(),
+            });
+            let permitted = self.permit(&key.account, put.into())?;
+            let mut source = BytesSource::new([text.clone()]);
+            tries += 1;
+            match self.service.execute_with(permitted, None, Some(&mut source)).await {
+                // Another server has taken the number.
+                Err(error) if tries < TRIES_MAX && error.code == ErrorCode::BlobAlreadyExists => {}
+                written => return written.map(drop),
+            }
+        }
     }
 
     /// Writes the sums of a period, with what was written of it before, be it by another server at the same time.
@@ -253,6 +263,11 @@ impl AnalyticsStore {
         self.service.execute_with(self.permit(account, command)?, None, None).await
     }
 
+    #[cfg(test)]
+    pub fn service(&self) -> Service {
+        self.service.clone()
+    }
+
     fn permit(&self, account: &AccountName, command: Command) -> Result<Permitted, ServiceError> {
         let service = match &command {
             Command::Queue(_) => StorageService::Queue,
@@ -263,6 +278,12 @@ impl AnalyticsStore {
         let account = accounts.get(account).ok_or(ErrorCode::AccountNotFound)?;
         tavola_auth::authorize(&Caller::owner(account, service), None, command, self.clock.now())
     }
+}
+
+/// Nothing is overwritten.
+fn only_new() -> BlobConditions {
+    let version = VersionConditions { if_none_match: Some(EtagMatch::Any), ..VersionConditions::default() };
+    BlobConditions { version, ..BlobConditions::default() }
 }
 
 /// Whether somebody else has written since it was read.

@@ -9,7 +9,7 @@ use tavola_model::{
 };
 use tavola_service::ServiceSettings;
 use tavola_system::{SystemClock, SystemRandom};
-use tavola_telemetry::{Authentication, LoggedFields, RequestDetail};
+use tavola_telemetry::LoggedFields;
 
 use super::*;
 
@@ -106,7 +106,7 @@ fn detail(access: AccessKind) -> RequestDetail {
         logged: Some(Box::new(LoggedFields {
             url: "http://127.0.0.1:10002/devstoreaccount1/People".into(),
             object_key: "/devstoreaccount1/People".into(),
-            peer: [127, 0, 0, 1].into(),
+            peer: ([127, 0, 0, 1], 4362).into(),
             version: None,
             content_length: None,
             content_md5: None,
@@ -115,6 +115,7 @@ fn detail(access: AccessKind) -> RequestDetail {
             conditions: "".into(),
             user_agent: None,
             referrer: None,
+            copy_source: None,
         })),
     }
 }
@@ -251,6 +252,118 @@ async fn sums_that_several_write_at_once_are_added_to_each_other() {
     }
     let hours = bench.entities("$MetricsHourPrimaryTransactionsTable").await;
     assert_eq!(hours[0].2.get("TotalRequests"), Some(EdmValue::Int64(8)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logs_that_several_write_at_once_do_not_overwrite_each_other() {
+    let bench = Arc::new(Bench::new(everything()).await);
+    bench.analytics.observe(&[bench.record("2026-11-16T06:00:10Z", "GetEntity", 200)]);
+    let Due { logs, .. } = bench.analytics.take_due(time("2026-11-16T07:00:06Z"), true);
+    let (key, log) = logs.into_iter().next().unwrap();
+    let writers: Vec<_> = (0..8)
+        .map(|_| {
+            let (bench, key, log) = (bench.clone(), key.clone(), log.clone());
+            tokio::spawn(async move { bench.store.write_log(&key, &log).await })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap().unwrap();
+    }
+    let names: Vec<String> = (0..8).map(|n| format!("table/2026/11/16/0600/{n:06}.log")).collect();
+    assert_eq!(bench.logs().await, names);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_cannot_be_written_waits_for_the_next_time() {
+    let bench = Bench::new(everything()).await;
+    // The account is not known to this store, so nothing can be written for it.
+    let clock = Arc::new(SystemClock);
+    let nobody = LiveAccounts::new(Accounts::new(vec![Account::parse("other:aG9sZGVy").unwrap()]).unwrap());
+    let broken = AnalyticsStore::new(bench.store.service(), nobody, clock);
+    bench.analytics.observe(&[bench.record("2026-11-16T06:00:10Z", "GetEntity", 200)]);
+    let written = bench.analytics.write_due(&broken, time("2026-11-16T06:02:00Z"), false).await;
+    assert_eq!((written, bench.analytics.left_out()), (Written::Some, 0));
+    bench.analytics.observe(&[bench.record("2026-11-16T06:02:10Z", "GetEntity", 200)]);
+    let written = bench.analytics.write_due(&bench.store, time("2026-11-16T06:02:11Z"), false).await;
+    assert_eq!(written, Written::All);
+    let (text, metadata) = bench.read_log("table/2026/11/16/0600/000000.log").await;
+    let times: Vec<&str> = text.lines().map(|line| &line[4..23]).collect();
+    assert_eq!(times, ["2026-11-16T06:00:10", "2026-11-16T06:02:10"]);
+    assert!(metadata.contains(&("EndTime".to_owned(), "2026-11-16T06:02:10Z".to_owned())), "{metadata:?}");
+    // At the end there is no next time, so its lines are counted.
+    bench.analytics.observe(&[bench.record("2026-11-16T06:03:10Z", "GetEntity", 200)]);
+    bench.analytics.write_due(&broken, time("2026-11-16T06:03:11Z"), true).await;
+    assert_eq!(bench.analytics.left_out(), 1);
+}
+
+#[test]
+fn logs_in_memory_are_bounded_and_what_is_left_out_is_counted() {
+    let key = LogKey {
+        account: AccountName::parse("devstoreaccount1").unwrap(),
+        service: "table",
+        hour: time("2026-11-16T06:00:00Z"),
+    };
+    let log = |bytes: usize| {
+        let mut log = Log::new("1.0", time("2026-11-16T06:00:00Z"));
+        log.text = format!("{}\n", "x".repeat(bytes - 1));
+        log
+    };
+    let mut gathered = Gathered::default();
+    gathered.put_back(key.clone(), log(LOG_BYTES_MAX / 2));
+    gathered.put_back(key.clone(), log(LOG_BYTES_MAX / 2));
+    assert_eq!((gathered.logs[&key].text.len(), gathered.left_out), (LOG_BYTES_MAX, 0));
+    gathered.put_back(key.clone(), log(2));
+    assert_eq!((gathered.logs[&key].text.len(), gathered.left_out), (LOG_BYTES_MAX, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_grows_fast_does_not_wait_for_the_tick() {
+    let bench = Bench::new(everything()).await;
+    let mut records = Vec::new();
+    let mut bytes = 0;
+    while bytes < LOG_BYTES_DUE {
+        let mut record = bench.record("2026-11-16T06:00:10Z", "GetEntity", 200);
+        if let Some(logged) = record.detail.as_mut().and_then(|detail| detail.logged.as_mut()) {
+            logged.user_agent = Some("a".repeat(10_000).into());
+        }
+        bytes += 10_000;
+        records.push(record);
+    }
+    let is_told = || {
+        let told = bench.analytics.due.notified();
+        let mut told = std::pin::pin!(told);
+        told.as_mut().enable()
+    };
+    bench.analytics.observe(&records[..1]);
+    assert!(!is_told(), "one line waits");
+    bench.analytics.observe(&records[1..]);
+    assert!(is_told(), "a mebibyte does not");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_anonymous_requests_most_failures_are_not_logged() {
+    let bench = Bench::new(everything()).await;
+    let anonymous = |second: u32, operation, status, code: Option<ErrorCode>| {
+        let mut record = bench.record(&format!("2026-11-16T06:00:{second:02}Z"), operation, status);
+        record.code = code;
+        if let Some(detail) = &mut record.detail {
+            detail.authentication = Authentication::Anonymous;
+        }
+        record
+    };
+    bench.analytics.observe(&[
+        anonymous(1, "GetEntity", 200, None),
+        anonymous(2, "GetEntity", 404, Some(ErrorCode::ResourceNotFound)),
+        anonymous(3, "GetEntity", 403, Some(ErrorCode::AuthenticationFailed)),
+        anonymous(4, "GetEntity", 304, Some(ErrorCode::NotModified)),
+        anonymous(5, "GetEntity", 500, Some(ErrorCode::InternalError)),
+        anonymous(6, "GetEntity", 0, None),
+        anonymous(7, "InsertEntity", 304, Some(ErrorCode::NotModified)),
+    ]);
+    bench.analytics.write_due(&bench.store, time("2026-11-16T06:10:00Z"), true).await;
+    let (text, _) = bench.read_log("table/2026/11/16/0600/000000.log").await;
+    let seconds: Vec<&str> = text.lines().map(|line| &line[21..23]).collect();
+    assert_eq!(seconds, ["01", "04", "05"], "{text}");
 }
 
 #[test]

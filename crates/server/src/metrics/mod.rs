@@ -21,6 +21,7 @@ use tavola_telemetry::{Recorder, RequestCounts};
 
 pub use family::{Family, Kind, Series, Value};
 
+use crate::analytics::Analytics;
 use crate::store::Store;
 use engine::ContentFigures;
 use family::Families;
@@ -40,6 +41,8 @@ pub struct Sources {
     pub recorder: Arc<Recorder>,
     /// What is open.
     pub frontend: Arc<Frontend>,
+    /// What is logged.
+    pub analytics: Arc<Analytics>,
 }
 
 /// Every family of figures, read now.
@@ -47,6 +50,7 @@ pub fn families(sources: &Sources) -> Vec<Family> {
     let mut families = general();
     families.extend(requests::families(&sources.recorder.counts().read()));
     families.extend(requests::of_recorder(sources.recorder.one_in(), sources.recorder.dropped()));
+    families.extend(requests::of_analytics(sources.analytics.left_out()));
     families.extend(requests::of_frontend(&sources.frontend.metrics()));
     families.extend(of_store(&sources.store));
     if let Some(affinity) = &sources.affinity {
@@ -69,6 +73,7 @@ pub fn catalogue() -> Vec<Family> {
     let mut families = general();
     families.extend(requests::families(&RequestCounts::default().read()));
     families.extend(requests::of_recorder(1, 0));
+    families.extend(requests::of_analytics(0));
     families.extend(requests::of_frontend(&FrontendMetrics::default()));
     families.extend(engine::local(&LocalMetrics::default(), Some(&ContentFigures::default())));
     families.extend(engine::cluster(&CqlMetrics { directory_entries: Some(0), ..CqlMetrics::default() }));

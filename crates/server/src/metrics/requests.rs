@@ -135,6 +135,15 @@ pub fn of_recorder(one_in: u32, dropped: u64) -> Vec<Family> {
     ]
 }
 
+/// What the logs of Storage Analytics lack.
+pub fn of_analytics(left_out: u64) -> Vec<Family> {
+    vec![Family::counter(
+        "tavola_analytics_lines_left_out_total",
+        "Requests that are in no log of Storage Analytics, because lines came faster than they could be written",
+        left_out,
+    )]
+}
+
 /// What is open and held.
 pub fn of_frontend(metrics: &FrontendMetrics) -> Vec<Family> {
     let held = [("request", metrics.request_bytes), ("response", metrics.response_bytes)];

@@ -160,6 +160,7 @@ fn received(headers: &[(&'static str, &'static str)]) -> Received {
         metadata_names: Vec::new(),
         origin: Origin {
             peer: [127, 0, 0, 1].into(),
+            peer_port: 50_000,
             secure: false,
             service: StorageService::Table,
             is_server: false,

@@ -189,7 +189,8 @@ async fn where_a_log_is_kept_every_record_has_its_detail_and_never_a_signature()
     assert!(logged.url.starts_with("http://127.0.0.1/devstoreaccount1/People("), "{}", logged.url);
     assert!(logged.url.contains("sig=XXXXX"), "{}", logged.url);
     assert_eq!(&*logged.object_key, "/devstoreaccount1/People(PartitionKey='p',RowKey='r')");
-    assert_eq!((logged.user_agent.as_deref(), &*logged.conditions), (Some("test/1"), "if-match=*"));
+    assert_eq!((logged.user_agent.as_deref(), &*logged.conditions), (Some("test/1"), "If-Match=*"));
+    assert_eq!(logged.peer, stream.local_addr().unwrap(), "with its port");
     assert!(detail.request_head_bytes > 200 && detail.response_head_bytes > 100, "{detail:?}");
     assert_eq!(record.trace_parent.map(|parent| parent.span_id[7]), Some(0xb7));
 
