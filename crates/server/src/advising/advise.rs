@@ -30,6 +30,8 @@ pub struct AdviseQuestion {
     is_json: bool,
     has_color: bool,
     width: usize,
+    /// The data folder as the command line names it, for commands that are printed.
+    data: String,
 }
 
 /// What makes the command fail.
@@ -119,6 +121,7 @@ pub fn run(data_dir: &Path, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         is_json: matches.get_flag("json"),
         has_color,
         width,
+        data: data_dir.display().to_string(),
     };
     let answer = ask(data_dir, "advise", &serde_json::to_value(&question)?)?;
     print!("{}", answer["output"].as_str().unwrap_or_default());
@@ -147,7 +150,8 @@ pub(super) async fn answer(
     let output = if question.is_json {
         format!("{:#}\n", json!({ "summary": advising.traffic.summary(), "findings": found, "cost": costs }))
     } else {
-        text(&found, &costs, &advising.traffic.summary(), Paper::new(question.has_color, question.width))
+        let paper = Paper::new(question.has_color, question.width);
+        text(&found, &costs, &advising.traffic.summary(), &question.data, paper)
     };
     let rules: Vec<String> = found
         .iter()
@@ -156,7 +160,7 @@ pub(super) async fn answer(
     Ok(printed(output, rules))
 }
 
-fn text(found: &[Finding], costs: &CostReport, summary: &Summary, mut paper: Paper) -> String {
+fn text(found: &[Finding], costs: &CostReport, summary: &Summary, data: &str, mut paper: Paper) -> String {
     let asked: Vec<&str> = costs
         .tables
         .iter()
@@ -186,6 +190,9 @@ fn text(found: &[Finding], costs: &CostReport, summary: &Summary, mut paper: Pap
     for (rank, finding) in found.iter().enumerate() {
         paper.blank();
         write_finding(&mut paper, rank + 1, finding, &costs.currency);
+        if let Some(command) = try_command(finding, data) {
+            paper.unwrapped("try", &command);
+        }
     }
     if !quiet.is_empty() {
         paper.blank();
@@ -221,17 +228,30 @@ fn write_finding(paper: &mut Paper, rank: usize, finding: &Finding, currency: &s
     if let Some(cost) = finding.cost_per_month.filter(|cost| *cost > 0.0) {
         paper.wrapped("cost", &format!("{} a month for these requests", money(currency, cost)));
     }
-    if let Some(proposal) = &finding.what_if {
-        let index = if proposal.is_index { " --index" } else { "" };
-        let (partition, row) = (&proposal.partition, &proposal.row);
-        paper.unwrapped(
-            "try",
-            &format!(
-                "tavola whatif --table {}{index} --partition '{partition}' --row '{row}'",
-                finding.table
-            ),
-        );
-    }
+}
+
+/// The command that tries the keys of a finding.
+fn try_command(finding: &Finding, data: &str) -> Option<String> {
+    let proposal = finding.what_if.as_ref()?;
+    let index = if proposal.is_index { " --index" } else { "" };
+    Some(format!(
+        "tavola whatif --data {} --account {} --table {}{index} --partition {} --row {}",
+        for_shell(data),
+        for_shell(&finding.account),
+        for_shell(&finding.table),
+        quoted(&proposal.partition),
+        quoted(&proposal.row),
+    ))
+}
+
+/// A word of a command line, in quotes if a shell would read it otherwise.
+fn for_shell(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { quoted(word) }
+}
+
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn write_costs(paper: &mut Paper, costs: &CostReport) {
@@ -300,6 +320,14 @@ mod tests {
         );
         assert!(!gate("bad").is_shut_by("append-only:warning"));
         assert!(Gate::parse("scan").unwrap_err().to_string().contains("table-scan"));
+    }
+
+    #[test]
+    fn a_word_reaches_the_command_as_it_is() {
+        assert_eq!(for_shell("/var/lib/tavola-1.0"), "/var/lib/tavola-1.0");
+        assert_eq!(for_shell("my data"), "'my data'");
+        assert_eq!(for_shell("it's"), r"'it'\''s'");
+        assert_eq!(for_shell(""), "''");
     }
 
     #[test]
