@@ -437,6 +437,10 @@ fn gains(data_dir: &Path, finding: &Value, gain: Gain) {
                 then["row"],
                 json!([{ "text": "0000000", "new": true }, { "text": "1", "new": false }])
             );
+            let shapes = report["shapes"].as_array().unwrap();
+            let mended = shapes.iter().find(|shape| shape["is_order_mended"] == true);
+            let mended = mended.unwrap_or_else(|| panic!("{table}: {report:#}"));
+            assert_ne!(mended["returned_before"], mended["returned_after"], "{table}: {mended:#}");
         }
     }
 }

@@ -161,11 +161,18 @@ fn write_shapes(paper: &mut Paper, report: &WhatIfReport) {
             std::cmp::Ordering::Greater => paper.bad(&rows),
             std::cmp::Ordering::Equal => rows,
         };
-        let same = if change.is_same_result { "" } else { "  other results" };
+        let same = match (change.is_same_result, change.is_order_mended) {
+            (true, _) => String::new(),
+            (false, true) => paper.good(&format!(
+                "  numbers in order: returns {} → {}",
+                shown(change.returned_before),
+                shown(change.returned_after)
+            )),
+            (false, false) => paper.bad("  other results"),
+        };
         paper.line(&format!(
-            "  {shape:<shape_width$}  {:>9}  {plan:<34}  {rows}{}",
+            "  {shape:<shape_width$}  {:>9}  {plan:<34}  {rows}{same}",
             whole(change.recorded),
-            paper.bad(same)
         ));
     }
 }
