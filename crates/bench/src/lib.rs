@@ -46,6 +46,7 @@ mod client_calls;
 mod client_lines;
 
 mod growth;
+mod heat_map;
 mod instructions;
 mod single;
 mod telemetry_cost;
@@ -54,6 +55,7 @@ pub use blobs::blobs;
 pub use client_lines::{ClientCallOptions, client, client_calls};
 pub use floor::{FloorOptions, floor};
 pub use growth::{GrowthOptions, growth};
+pub use heat_map::heat_map;
 pub use instructions::instructions;
 pub use single::{SingleOptions, single};
 pub use suite::{Extent, compare};
