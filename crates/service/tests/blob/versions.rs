@@ -217,7 +217,9 @@ fn a_deleted_version_is_told_as_such_and_comes_back_with_its_blob() {
 fn snapshots_are_deleted_for_good_unless_the_account_keeps_what_is_deleted() {
     for (days, is_permanent) in [(None, true), (Some(3), false)] {
         let bench = bench();
-        days.map(|days| bench.retain_deleted(days));
+        if let Some(days) = days {
+            bench.retain_deleted(days);
+        }
         put(&bench, &bytes(1, 10));
         snapshot(&bench);
         assert_eq!(delete_told(&bench, path("b").into(), DeleteSnapshots::Only), is_permanent, "{days:?}");
