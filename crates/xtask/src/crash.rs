@@ -34,8 +34,11 @@ pub const BLOB_KILLS_LONG: Step = Step {
 };
 
 /// The same kills on the emulator that we replace.
-pub const EMULATOR_KILLS: Step =
-    Step { name: "kills of the emulator", run: |_| kills("tavola-crash", &["--emulator"]), ..KILLS };
+pub const EMULATOR_KILLS: Step = Step {
+    name: "kills of the emulator",
+    run: |_| kills("tavola-crash", &["--emulator", "--rounds", "8"]),
+    ..KILLS
+};
 
 fn kills(program: &str, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(root().join("target/release").join(program));
