@@ -128,6 +128,9 @@ impl Blobs {
                     check_write(&conditions, record.as_ref(), now, Unmet::of_write)?;
                     let id_length = u8::try_from(id.as_bytes().len()).expect("an id is short");
                     let stage = match &rows[1] {
+                        // The stage was committed or dropped since. Its generation is dead: its rows may be part of a blob
+                        // now, or be removed at any time.
+                        None if known.is_some() => return Ok((Vec::new(), None)),
                         None => Stage { generation, count: 0, id_length, put: now },
                         Some(row) => Stage::decode(&row.body).ok_or_else(|| damaged(location.space))?,
                     };
