@@ -347,7 +347,7 @@ impl Blobs {
                 Ok(CopiedBody { body, further, unnamed })
             }
             Body::Pages { length, .. } => {
-                let rows = self.copy_pages(from, &record.body, to, so_far).await?;
+                let rows = self.copy_pages(from, record, to, so_far).await?;
                 let body = Body::Pages { generations: vec![rows.generation], length: *length };
                 let (further, unnamed) = rows.finish();
                 Ok(CopiedBody { body, further, unnamed })

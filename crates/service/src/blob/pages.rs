@@ -23,15 +23,16 @@ use tavola_model::{
 
 use super::Blobs;
 use super::cell::{CELL_BYTES, CELL_PAGES, Cell};
-use super::change::{BlobLocation, existing_in, put_record};
+use super::change::{BlobLocation, existing_in, put_record, scan_rows};
 use super::conditions::{Unmet, check_write};
 use super::get::Content;
+use super::piece_rows::removed;
 use super::pieces::{Data, PieceSource};
 use super::prepare::Preparation;
 use super::put::{ATTEMPTS_MAX, settle};
 use super::receive::Unnamed;
-use super::record::{Body, Record};
-use super::rows::{PAGES, RECORD_ROW, damaged, page_row, split_row};
+use super::record::Record;
+use super::rows::{EARLIER, Earlier, NOTE, PAGES, RECORD_ROW, STAGE_ROW, damaged, page_row, split_row};
 use crate::catalog::to_its_end;
 use crate::failure::Failure;
 
@@ -197,24 +198,54 @@ impl Blobs {
         content: ContentId,
         cells: Range<u64>,
     ) -> Result<(), Failure> {
-        let mut generations: HashSet<u64> = HashSet::new();
-        generations.extend(self.record(location).await?.iter().flat_map(|record| record.body.generations()));
-        self.visit_earlier(location, |_, earlier| {
-            generations.extend(earlier.record.body.generations());
-            ControlFlow::Continue(())
-        })
-        .await?;
-        self.visit_notes(location, |generation, _| {
-            generations.insert(generation);
-        })
-        .await?;
-        for generation in generations {
+        for generation in self.page_generations(location).await? {
             let found = self.cells(location, &[generation], cells.clone()).await?;
             if found.values().any(|cell| cell.contents().any(|named| named == content)) {
                 return Ok(());
             }
         }
         self.drop_contents(location.space, &[content]).await
+    }
+
+    /// The generations of pages that rows of a blob name, as of one moment, newer ones before older ones. Cells move only
+    /// from newer to older generations (`fold.rs`), so whoever looks through them in this order misses none.
+    async fn page_generations(&self, location: &BlobLocation) -> Result<Vec<u64>, Failure> {
+        let mut states: Vec<Vec<u64>> = Vec::new();
+        self.visit_rows(location, &[], &[], |row, body| {
+            if row == RECORD_ROW {
+                states.push(Record::decode(&body)?.body.generations().to_vec());
+            } else if row.first() == Some(&EARLIER) {
+                // Behind the record, the newest first.
+                let at = states.len().min(1);
+                states.insert(at, Earlier::decode(&body)?.record.body.generations().to_vec());
+            } else if row.first() == Some(&NOTE) {
+                states.push(vec![split_row(row)?.1]);
+            } else if row != STAGE_ROW {
+                return Some(ControlFlow::Break(()));
+            }
+            Some(ControlFlow::Continue(()))
+        })
+        .await?;
+        let mut seen = HashSet::new();
+        Ok(states.into_iter().flatten().filter(|generation| seen.insert(*generation)).collect())
+    }
+
+    /// Whether a state of a blob is still there and nobody has written to its pages since it was read.
+    async fn has_pages_of(&self, location: &BlobLocation, state: &Record) -> Result<bool, Failure> {
+        let is_it = |other: &Record| {
+            let newest = |record: &Record| record.body.generations().first().copied();
+            other.changed == state.changed && newest(other) == newest(state)
+        };
+        if self.record(location).await?.as_ref().is_some_and(is_it) {
+            return Ok(true);
+        }
+        let mut is_found = false;
+        self.visit_earlier(location, |_, earlier| {
+            is_found = is_it(&earlier.record);
+            if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .await?;
+        Ok(is_found)
     }
 
     /// The cells of a range, each of the first generation that has it.
@@ -280,10 +311,11 @@ impl Blobs {
     pub async fn copy_pages(
         self: &Arc<Self>,
         from: &BlobLocation,
-        body: &Body,
+        source: &Record,
         to: &BlobLocation,
         so_far: &AtomicU64,
     ) -> Result<Preparation, Failure> {
+        let body = &source.body;
         let mut rows = Preparation::new(self, to);
         let mut copies: HashMap<ContentId, Copied> = HashMap::new();
         let (mut at, end) = (0, body.length().div_ceil(CELL_BYTES));
@@ -313,6 +345,10 @@ impl Blobs {
                 copies.retain(|_, copied| copied.last_cell > number + 1);
             }
             at = next;
+        }
+        // Its cells were read one after the other: what was written or removed meanwhile may be there in part.
+        if !self.has_pages_of(from, source).await? {
+            return Err(ErrorCode::SourceConditionNotMet.into());
         }
         Ok(rows)
     }
@@ -456,6 +492,28 @@ pub(super) async fn scan_cells(
     if is_damaged { Err(damaged(location.space)) } else { Ok(()) }
 }
 
+/// Whether a state of a blob names these generations: cells that were removed would be taken for zeros. The oldest one stays
+/// for as long as any of them does.
+async fn names_pages(
+    engine: &dyn Engine,
+    location: &BlobLocation,
+    generations: &[u64],
+) -> Result<bool, Failure> {
+    let mut is_named = false;
+    scan_rows(engine, location, &[], &[], |row, body| {
+        let record = match row.first() {
+            _ if row == RECORD_ROW => Record::decode(&body)?,
+            Some(&EARLIER) => Earlier::decode(&body)?.record,
+            _ if row == STAGE_ROW => return Some(ControlFlow::Continue(())),
+            _ => return Some(ControlFlow::Break(())),
+        };
+        is_named = record.body.generations().last() == generations.last();
+        Some(if is_named { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })
+    .await?;
+    Ok(is_named)
+}
+
 /// The bytes of pages, looked up a few cells at a time.
 struct PagesSource {
     engine: Arc<dyn Engine>,
@@ -475,6 +533,9 @@ impl PagesSource {
         let cells = first..(first + CELLS_A_STEP).min(self.left.end.div_ceil(CELL_BYTES));
         let found =
             find_cells(self.engine.as_ref(), &self.location, &self.generations, cells.clone()).await?;
+        if !names_pages(self.engine.as_ref(), &self.location, &self.generations).await? {
+            return Err(removed(&self.location));
+        }
         let mut parts = std::collections::VecDeque::new();
         for cell in cells {
             let pages = found.get(&cell).cloned().unwrap_or_default();

@@ -89,7 +89,13 @@ impl PieceRows {
         }
         let prefix = generation_prefix(PIECES, self.generation);
         let from = pieces_row(self.generation, self.next);
-        scan_rows(engine, location, &prefix, &from, |_, body| {
+        let mut is_removed = false;
+        scan_rows(engine, location, &prefix, &from, |row, body| {
+            // Rows of a generation that nothing names any more are removed from the front.
+            if row != pieces_row(self.generation, self.next) {
+                is_removed = true;
+                return Some(ControlFlow::Break(()));
+            }
             let mut pieces = decode_pieces(&body)?;
             self.next += 1;
             // Later pieces belong to the blob as it is now, if this is a snapshot.
@@ -98,7 +104,8 @@ impl PieceRows {
             let flow = each(pieces);
             Some(if self.left == 0 { ControlFlow::Break(()) } else { flow })
         })
-        .await
+        .await?;
+        if is_removed { Err(removed(location)) } else { Ok(()) }
     }
 }
 

@@ -10,6 +10,7 @@ mod faults;
 mod listing;
 mod page_bounds;
 mod pages;
+mod races;
 mod restored;
 mod scrubber;
 mod states;

@@ -1,7 +1,8 @@
 //! A service whose engine counts what it is asked for, and can be told to stop.
 
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,6 +28,8 @@ pub struct WatchedEngine {
     pub bytes_scanned: AtomicUsize,
     /// Transactions that are still done; all later ones fail.
     pub left: AtomicUsize,
+    /// What somebody else does just before the next transaction.
+    pub before: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
 }
 
 /// What a watched engine was asked for.
@@ -62,6 +65,7 @@ impl Watched {
             rows_scanned: AtomicUsize::new(0),
             bytes_scanned: AtomicUsize::new(0),
             left: AtomicUsize::new(usize::MAX),
+            before: Mutex::new(None),
         });
         let contents = Arc::new(MemoryContents::new(clock.clone()));
         let random = Arc::new(SystemRandom);
@@ -146,6 +150,10 @@ impl Engine for WatchedEngine {
         rows: &[&[u8]],
         decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError> {
+        let before = self.before.lock().unwrap().take();
+        if let Some(before) = before {
+            before.await;
+        }
         let one_less = |left: usize| if left == usize::MAX { Some(left) } else { left.checked_sub(1) };
         if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
             return Err(EngineError::Unavailable { reason: "it was told to stop" });
