@@ -13,7 +13,7 @@ use tavola_engine::{Change, ContentId};
 
 use super::Blobs;
 use super::cell::Cell;
-use super::change::{BlobLocation, existing_in, put_record};
+use super::change::{BlobLocation, put_record, record_in};
 use super::pages::scan_cells;
 use super::prepare::{STEP_BYTES_MAX, STEP_ROWS_MAX};
 use super::record::Body;
@@ -35,7 +35,7 @@ impl Blobs {
         let (blobs, location) = (self.clone(), location.clone());
         tokio::spawn(async move {
             if let Err(error) = blobs.fold(&location).await {
-                tracing::debug!(%error, "generations of a page blob are left to the walker");
+                tracing::debug!(%error, "generations of a page blob are left to the scrubber");
             }
         });
     }
@@ -79,8 +79,10 @@ impl Blobs {
         let decode = |body: &[u8]| Cell::decode(body).ok_or_else(|| damaged(location.space));
         let (replaced, goes_on) = self
             .transact(location, &rows, |_, rows| {
-                let mut record = existing_in(location, &rows[0])?;
                 let (mut changes, mut replaced) = (Vec::new(), HashMap::new());
+                let Some(mut record) = record_in(location, &rows[0])? else {
+                    return Ok((changes, (replaced, false)));
+                };
                 let Body::Pages { generations, .. } = &mut record.body else {
                     return Ok((changes, (replaced, false)));
                 };

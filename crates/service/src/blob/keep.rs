@@ -52,12 +52,18 @@ impl Record {
     }
 
     /// This state, to be kept beside the record, which goes on with the same body. What is written to its pages from now
-    /// on belongs to `generation`.
-    pub fn fork(&mut self, generation: u64) -> Self {
-        let kept = Self { lease: None, snapshots: 0, is_shared: true, ..self.clone() };
+    /// on belongs to `generation`, or to the newest one if nothing has been written to that yet.
+    pub fn fork(&mut self, generation: u64, is_newest_unwritten: bool) -> Self {
+        let mut kept = Self { lease: None, snapshots: 0, is_shared: true, ..self.clone() };
         self.is_shared = true;
-        if let Body::Pages { generations, .. } = &mut self.body {
-            generations.insert(0, generation);
+        if let (Body::Pages { generations, .. }, Body::Pages { generations: then, .. }) =
+            (&mut self.body, &mut kept.body)
+        {
+            if is_newest_unwritten {
+                then.remove(0);
+            } else {
+                generations.insert(0, generation);
+            }
         }
         kept
     }

@@ -54,19 +54,18 @@ impl Blobs {
             }
             let cleared =
                 if length > known.body.length() { self.clear_behind(location).await? } else { None };
-            let cleared = cleared.map(|cleared| (cleared.changed, cleared.body));
+            // Writes in between are within the length, and change nothing behind it.
+            let cleared = cleared.map(|cleared| cleared.body);
             let change = |now, record: &mut Record| {
                 record.refuse_while_copying()?;
-                let is_cleared = cleared
-                    .as_ref()
-                    .is_some_and(|(changed, body)| record.changed == *changed && record.body == *body);
+                let is_cleared = cleared.as_ref().is_some_and(|body| record.body == *body);
                 if length > record.body.length() && !is_cleared {
                     return Err(Failure::from(ErrorCode::ServerBusy));
                 }
                 Ok((apply(set, now, record)?, length < known.body.length()))
             };
             match self.change_record(location, &set.conditions, change).await {
-                // It was written to since it was cleared behind its end.
+                // Its length or its generations have changed since it was cleared behind its end.
                 Err(Failure::Refused(error)) if error.code == ErrorCode::ServerBusy => {}
                 Err(error) => return Err(error),
                 Ok((done, is_shorter)) => {
@@ -203,7 +202,9 @@ impl Blobs {
         let generation = self.fresh_generation();
         for _ in 0..ATTEMPTS_MAX {
             // The old version has a row of its own, which must be named in advance.
-            let known = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?.kept_at();
+            let record = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?;
+            let (known, known_changed) = (record.kept_at(), record.changed);
+            let is_unwritten = self.is_newest_unwritten(location, &record).await?;
             let done = self
                 .transact(location, &[RECORD_ROW, &earlier_row(known)], |now, rows| {
                     let mut record = existing_in(location, &rows[0])?;
@@ -211,7 +212,8 @@ impl Blobs {
                     if record.kept_at() != known {
                         return Ok((Vec::new(), None));
                     }
-                    let kept = record.fork(generation);
+                    let is_unwritten = is_unwritten && record.changed == known_changed;
+                    let kept = record.fork(generation, is_unwritten);
                     record.version = Some(record.next_version(now));
                     let value = change(now, &mut record)?;
                     let earlier = Earlier { role: Role::Version, deleted: None, record: kept };
@@ -234,20 +236,23 @@ impl Blobs {
         conditions: &BlobConditions,
         mut change: impl FnMut(DateTime, &mut Record) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
-        let time = match target.moment {
+        let (time, role) = match target.moment {
             BlobMoment::Current => return self.change_record(location, conditions, change).await,
-            BlobMoment::Snapshot(time) => time,
+            BlobMoment::Snapshot(time) => (time, Role::Snapshot),
             BlobMoment::Version(time) => {
                 let current = self.record(location).await?.and_then(|record| record.version);
                 if current == Some(time) {
                     return self.change_record(location, conditions, change).await;
                 }
-                time
+                (time, Role::Version)
             }
         };
         self.transact(location, &[&earlier_row(time)], |now, rows: &[Option<StoredRow>]| {
             let row = rows[0].as_ref().ok_or(ErrorCode::BlobNotFound)?;
             let mut earlier = Earlier::decode(&row.body).ok_or_else(|| damaged(location.space))?;
+            if earlier.role != role || earlier.deleted.is_some() {
+                return Err(ErrorCode::BlobNotFound.into());
+            }
             check_write(conditions, Some(&earlier.record), now, Unmet::of_write)?;
             let value = change(now, &mut earlier.record)?;
             Ok((vec![Change::Put { index: 0, body: earlier.encode().into() }], value))

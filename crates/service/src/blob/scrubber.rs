@@ -250,7 +250,14 @@ impl Blobs {
         })
         .await?;
         for row in &old {
-            self.remove_rows(location, &[row]).await?;
+            self.transact(location, &[row], |_, rows| {
+                // It may have been restored in its last moment.
+                let earlier = rows[0].as_ref().and_then(|row| Earlier::decode(&row.body));
+                let deleted = earlier.and_then(|earlier| earlier.deleted);
+                let is_old = deleted.is_some_and(|deleted| deleted.until <= now);
+                Ok((is_old.then_some(tavola_engine::Change::Delete { index: 0 }).into_iter().collect(), ()))
+            })
+            .await?;
         }
         old.clear();
         self.visit_notes(location, |generation, written| {

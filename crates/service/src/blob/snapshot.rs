@@ -54,17 +54,7 @@ impl Blobs {
                         return Ok((Vec::new(), None));
                     }
                     let is_unwritten = is_unwritten && record.changed == known.changed;
-                    let mut kept = record.fork(generation);
-                    if let (
-                        true,
-                        Body::Pages { generations: now, .. },
-                        Body::Pages { generations: then, .. },
-                    ) = (is_unwritten, &mut record.body, &mut kept.body)
-                    {
-                        // Nothing was written since the last snapshot, so the blob goes on in the same generation.
-                        now.remove(0);
-                        then.remove(0);
-                    }
+                    let kept = record.fork(generation, is_unwritten);
                     let mut snapshot = Record { version: None, ..kept.clone() };
                     if !asked.metadata.is_empty() {
                         snapshot.metadata = asked.metadata.clone();
@@ -246,7 +236,11 @@ impl Blobs {
     }
 
     /// Whether no pages were written since the last snapshot of a page blob.
-    async fn is_newest_unwritten(&self, location: &BlobLocation, record: &Record) -> Result<bool, Failure> {
+    pub(super) async fn is_newest_unwritten(
+        &self,
+        location: &BlobLocation,
+        record: &Record,
+    ) -> Result<bool, Failure> {
         let (Body::Pages { .. }, [newest, _, ..]) = (&record.body, record.body.generations()) else {
             return Ok(false);
         };
@@ -313,8 +307,13 @@ impl Blobs {
     }
 
     /// Brings back what was deleted of a blob.
-    pub async fn undelete(&self, account: &AccountName, blob: &BlobPath) -> Result<(), Failure> {
+    pub async fn undelete(self: &Arc<Self>, account: &AccountName, blob: &BlobPath) -> Result<(), Failure> {
         let location = self.location(account, blob).await?;
+        let blobs = self.clone();
+        to_its_end(async move { blobs.restore_states(location).await }).await
+    }
+
+    async fn restore_states(&self, location: BlobLocation) -> Result<(), Failure> {
         let (mut attempts, mut from) = (0, DateTime::MIN);
         while attempts < ATTEMPTS_MAX {
             let known = self.record(&location).await?;
@@ -322,11 +321,11 @@ impl Blobs {
             if known.is_none() && !found.is_any {
                 return Err(ErrorCode::BlobNotFound.into());
             }
-            let base = found.base.as_ref().map(|(time, base)| (earlier_row(*time), base));
+            let base = found.base.map(earlier_row);
             let rows: Vec<Vec<u8>> = found.states.iter().map(|time| earlier_row(*time)).collect();
             let mut names = vec![RECORD_ROW];
             names.extend(rows.iter().map(Vec::as_slice));
-            names.extend(base.as_ref().map(|(row, _)| row.as_slice()));
+            names.extend(base.as_deref());
             let done = self
                 .transact(&location, &names, |_, rows| {
                     let record = record_in(&location, &rows[0])?;
@@ -335,12 +334,16 @@ impl Blobs {
                         return Ok((Vec::new(), false));
                     }
                     let (mut changes, count) = restored(&location, &rows[1..=found.states.len()])?;
+                    let mut record = record;
                     if base.is_some() {
-                        changes.push(Change::Delete { index: 1 + found.states.len() });
+                        let at = 1 + found.states.len();
+                        // It may have come back and gone again since it was read.
+                        let Some(row) = &rows[at] else { return Ok((Vec::new(), false)) };
+                        let base = Earlier::decode(&row.body).ok_or_else(|| damaged(location.space))?;
+                        changes.push(Change::Delete { index: at });
+                        record = record.or(Some(base.record));
                     }
-                    if let Some(mut record) =
-                        record.or_else(|| base.as_ref().map(|(_, base)| base.record.clone()))
-                    {
+                    if let Some(mut record) = record {
                         record.snapshots = record.snapshots.saturating_add(count);
                         changes.push(put_record(0, &record));
                     }
@@ -373,7 +376,7 @@ impl Blobs {
             }
             found.is_any = true;
             match earlier.role {
-                Role::Base if wants_base => found.base = Some((time, earlier)),
+                Role::Base if wants_base => found.base = Some(time),
                 Role::Snapshot | Role::Version if time < from => {}
                 Role::Snapshot | Role::Version if found.states.len() < STATES_A_STEP_MAX => {
                     found.states.push(time);
@@ -398,7 +401,7 @@ impl Blobs {
 struct DeletedStates {
     /// There are some, of any kind.
     is_any: bool,
-    base: Option<(DateTime, Earlier)>,
+    base: Option<DateTime>,
     /// Snapshots and versions.
     states: Vec<DateTime>,
     has_more: bool,
