@@ -217,7 +217,7 @@ function Findings() {
   const top = list?.slice(0, 3) ?? [];
   return (
     <section class="panel" aria-label="Advisor">
-      <header><h2>Advisor</h2><span class="dim small">top three by cost</span><a class="more" href={link('advisor')}>{list?.length ? `All ${list.length} findings` : 'Open'}</a></header>
+      <header><h2>Advisor</h2><span class="dim small">top three</span><a class="more" href={link('advisor')}>{list?.length ? `All ${list.length} findings` : 'Open'}</a></header>
       {list && !list.length && <p class="quietline"><Icon name="check" class="ok" />Nothing to improve in the requests so far.</p>}
       {top.map((finding, index) => (
         <a class="find-row" key={finding.id} href={`${link('advisor')}?at=${encodeURIComponent(finding.id)}`}>
