@@ -261,7 +261,7 @@ fn write_costs(paper: &mut Paper, costs: &CostReport) {
     paper.line(&format!("{} {total} a month on the real service", paper.bold("Cost")));
     if let Some(date) = costs.default_prices_of {
         let note = format!(
-            "Reckoned with the default prices of {date}: check them against what you pay (`tavola prices` prints them to edit)."
+            "Based on the default prices of {date}: check them against what you pay (`tavola prices` prints them to edit)."
         );
         paper.wrapped("", &note);
     }
