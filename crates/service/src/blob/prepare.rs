@@ -3,7 +3,7 @@
 //! They are rows of a fresh generation, so nobody sees them before one transaction names the generation in the record.
 //! What is not named is dead (`tidy.rs`), so a note says while they are written that the generation is not, and when the
 //! last of them were. The transaction that names the generation removes the note, and fails if the note is gone. What is
-//! given up is removed at once; a crash leaves it to the walker, which removes notes that are a day old.
+//! given up is removed at once; a crash leaves it to the scrubber, which removes notes that are a day old.
 //!
 //! ```text
 //! a note: u8 version = 1 | time of the last rows
@@ -173,7 +173,7 @@ impl Drop for Note {
         }
         let (blobs, location, row) =
             (self.blobs.clone(), self.location.clone(), std::mem::take(&mut self.row));
-        // Without a runtime the process is ending; the walker finds the note.
+        // Without a runtime the process is ending; the scrubber finds the note.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             let done = async {
@@ -181,7 +181,7 @@ impl Drop for Note {
                 blobs.tidy(&location, &[]).await
             };
             if let Err(error) = done.await {
-                tracing::debug!(%error, "rows that were written in advance are left to the walker");
+                tracing::debug!(%error, "rows that were written in advance are left to the scrubber");
             }
         });
     }
