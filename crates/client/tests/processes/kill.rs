@@ -1,8 +1,10 @@
 //! Every case, killed at every request of its call and of its repair, then settled and verified.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use tavola_client::testing::FaultTransport;
 use tavola_client::{Account, HyperTransport};
@@ -17,6 +19,9 @@ const CONCURRENCY: usize = 16;
 const REQUESTS_MAX: u64 = 40;
 /// More requests than any repair makes.
 const REPAIR_REQUESTS_MAX: u64 = 32;
+/// A request that was under way when its process was killed may reach the service while the case is verified, which is
+/// then tried again; after this long it is there or lost.
+const UNDER_WAY: Duration = Duration::from_secs(60);
 
 /// Kills the call of a case at every request, and its repair too: at one request, or at every one if so told.
 pub async fn everywhere<C: Case>(name: &'static str, case: C) {
@@ -103,8 +108,23 @@ impl<C: Case> Run<C> {
             }
             repaired = Some(order(Part::Settle, second).run().await);
         }
+        let late = [first, second].into_iter().flatten().any(|stop| stop.moment == Moment::During);
+        let told = ended == Ended::Done;
+        let tried = async {
+            while AssertUnwindSafe(self.settle_and_verify(&fixture, told)).catch_unwind().await.is_err() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        if !late || tokio::time::timeout(UNDER_WAY, tried).await.is_err() {
+            self.settle_and_verify(&fixture, told).await;
+        }
+        (ended, repaired)
+    }
+
+    /// Repairs until there is nothing more to do, then looks at everything.
+    async fn settle_and_verify(&self, fixture: &Fixture, told: bool) {
         let settled = async {
-            while self.case.settle(&fixture).await.is_err()
+            while self.case.settle(fixture).await.is_err()
                 || C::HAS_INTENTS && fixture.queue().message_count().await.unwrap() > 0
             {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -117,7 +137,6 @@ impl<C: Case> Run<C> {
             let poison = fixture.account.queue(&format!("{}-poison", fixture.name));
             assert_eq!(poison.message_count().await.unwrap(), 0, "{} {}", self.name, fixture.name);
         }
-        self.case.verify(&fixture, ended == Ended::Done).await;
-        (ended, repaired)
+        self.case.verify(fixture, told).await;
     }
 }
