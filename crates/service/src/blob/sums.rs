@@ -1,10 +1,11 @@
 //! The sums of bytes on their way in: MD5 and CRC-64/NVME.
 //!
-//! The MD5 of a large piece is counted on a thread of its own while the store writes it and the client sends the next one,
+//! The MD5 of a large piece is counted on a thread of its own while the store writes it and the client sends the next ones,
 //! so a transfer is as slow as the slowest of the three and not as all together. A CRC alone takes less than handing over.
 //! These threads are few and have a low priority: uploads would otherwise take the processor from short requests.
 
-use std::sync::LazyLock;
+use std::collections::VecDeque;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use async_trait::async_trait;
@@ -14,6 +15,7 @@ use md5::{Digest as _, Md5};
 use tavola_engine::{ByteSource, SourceError};
 use tavola_model::{BlockWritten, Crc64, ErrorCode, ServiceError, TransferSums};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 use crate::low_priority::lower_priority;
@@ -23,6 +25,10 @@ const BESIDE_BYTES_MIN: usize = 128 * 1024;
 /// Bytes after which a thread that sums gives way. A kernel takes it from one of low priority only with its next tick, which
 /// may be four milliseconds away.
 const BYTES_AT_ONCE: usize = 64 * 1024;
+
+/// Pieces of an upload that wait for their sum, with the one that is summed. With fewer the thread waits for the source
+/// between two pieces; more would only hold memory.
+const PIECES_WAITING_MAX: usize = 3;
 
 /// The threads that sum large pieces, at most as many as there are cores.
 static SUMMING: LazyLock<Runtime> = LazyLock::new(|| {
@@ -94,32 +100,23 @@ fn mismatch(code: ErrorCode, names: [&'static str; 2], sums: [&[u8]; 2]) -> Serv
 /// A source that sums what passes.
 pub(crate) struct SummedSource<'a> {
     inner: &'a mut dyn ByteSource,
-    state: State,
-}
-
-enum State {
-    Here(Box<Running>),
-    Beside(JoinHandle<Box<Running>>),
-    /// The thread that summed has ended: nothing more can be said.
-    Lost,
+    /// Summed here, until a piece is large.
+    running: Option<Box<Running>>,
+    beside: Beside,
 }
 
 impl<'a> SummedSource<'a> {
     pub fn new(inner: &'a mut dyn ByteSource, with_md5: bool) -> Self {
-        Self { inner, state: State::Here(Box::new(Running::new(with_md5))) }
+        Self { inner, running: Some(Box::new(Running::new(with_md5))), beside: Beside::default() }
     }
 
     /// The sums of all that has passed.
-    pub async fn finish(mut self) -> Result<Sums, SourceError> {
-        Ok(self.take().await?.finish())
-    }
-
-    async fn take(&mut self) -> Result<Box<Running>, SourceError> {
-        match std::mem::replace(&mut self.state, State::Lost) {
-            State::Here(running) => Ok(running),
-            State::Beside(task) => task.await.map_err(|stopped| SourceError::Broken(stopped.into())),
-            State::Lost => Err(SourceError::Broken("the sums are lost".into())),
-        }
+    pub async fn finish(self) -> Result<Sums, SourceError> {
+        let running = match self.running {
+            Some(running) => Some(running),
+            None => self.beside.finish().await?,
+        };
+        running.map(|running| running.finish()).ok_or_else(|| SourceError::Broken("the sums are lost".into()))
     }
 }
 
@@ -127,21 +124,81 @@ impl<'a> SummedSource<'a> {
 impl ByteSource for SummedSource<'_> {
     async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
         let Some(piece) = self.inner.next().await? else { return Ok(None) };
-        let mut running = self.take().await?;
-        self.state = if running.md5.is_none() || piece.len() < BESIDE_BYTES_MIN {
-            running.add(&piece);
-            State::Here(running)
-        } else {
-            let summed = piece.clone();
-            State::Beside(SUMMING.spawn_blocking(move || {
-                for some in summed.chunks(BYTES_AT_ONCE) {
-                    running.add(some);
-                    thread::yield_now();
-                }
-                running
-            }))
-        };
+        match &mut self.running {
+            Some(running) if running.md5.is_none() || piece.len() < BESIDE_BYTES_MIN => running.add(&piece),
+            here => self.beside.add(here, piece.clone()).await?,
+        }
         Ok(Some(piece))
+    }
+}
+
+/// Sums on another thread, which takes one piece after the other for as long as there are any.
+#[derive(Default)]
+struct Beside {
+    work: Option<Arc<Work>>,
+    /// The last of the tasks that sum; those before it have ended.
+    task: Option<JoinHandle<()>>,
+}
+
+struct Work {
+    /// One for each piece that may wait.
+    permits: Arc<Semaphore>,
+    state: Mutex<WorkState>,
+}
+
+#[derive(Default)]
+struct WorkState {
+    /// Here while no task sums.
+    running: Option<Box<Running>>,
+    pieces: VecDeque<(Bytes, OwnedSemaphorePermit)>,
+}
+
+impl Beside {
+    /// Sums a piece after those before it; `running` is the sum so far, if it is not here yet.
+    async fn add(&mut self, running: &mut Option<Box<Running>>, piece: Bytes) -> Result<(), SourceError> {
+        let work = self.work.get_or_insert_with(Work::new).clone();
+        let permit = work.permits.clone().acquire_owned().await;
+        let permit = permit.map_err(|closed| SourceError::Broken(closed.into()))?;
+        let mut state = work.lock();
+        state.pieces.push_back((piece, permit));
+        if let Some(running) = running.take().or_else(|| state.running.take()) {
+            drop(state);
+            self.task = Some(SUMMING.spawn_blocking(move || work.sum(running)));
+        }
+        Ok(())
+    }
+
+    async fn finish(self) -> Result<Option<Box<Running>>, SourceError> {
+        if let Some(task) = self.task {
+            task.await.map_err(|stopped| SourceError::Broken(stopped.into()))?;
+        }
+        Ok(self.work.and_then(|work| work.lock().running.take()))
+    }
+}
+
+impl Work {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { permits: Arc::new(Semaphore::new(PIECES_WAITING_MAX)), state: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WorkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sums the pieces that wait, until there is none.
+    fn sum(&self, mut running: Box<Running>) {
+        loop {
+            let mut state = self.lock();
+            let Some((piece, _permit)) = state.pieces.pop_front() else {
+                state.running = Some(running);
+                return;
+            };
+            drop(state);
+            for some in piece.chunks(BYTES_AT_ONCE) {
+                running.add(some);
+                thread::yield_now();
+            }
+        }
     }
 }
 
@@ -198,9 +255,10 @@ mod tests {
 
     #[tokio::test]
     async fn pieces_sum_to_what_the_whole_does_wherever_they_are_summed() {
-        let whole: Vec<u8> = (0..200_000u32).map(|at| at.to_le_bytes()[1]).collect();
+        let whole: Vec<u8> = (0..900_000u32).map(|at| at.to_le_bytes()[1]).collect();
         let whole = Bytes::from(whole);
-        let mut pieces = Pieces(vec![whole.slice(..10), whole.slice(10..150_000), whole.slice(150_000..)]);
+        let cuts = [0, 10, 150_000, 300_000, 450_000, 600_000, 750_000, 750_020, 900_000];
+        let mut pieces = Pieces(cuts.windows(2).map(|cut| whole.slice(cut[0]..cut[1])).collect());
         let mut summed = SummedSource::new(&mut pieces, true);
         while summed.next().await.unwrap().is_some() {}
         assert_eq!(summed.finish().await.unwrap(), Sums::of(&whole, true));
