@@ -12,10 +12,11 @@ use md5::{Digest as _, Md5};
 
 use crate::AnyError;
 use crate::blob_requests::{BLOCK_BLOB, Container};
-use crate::blobs::BlobStage;
+use crate::blobs::{BlobPlan, BlobStage};
 use crate::compare::{Contestant, Range, Series, take_turns};
 use crate::cores::{Cores, on_cores};
 use crate::load::{Measured, latencies};
+use crate::process::wait_until_idle;
 use crate::report::Bound;
 use crate::tavola::send;
 use crate::transfer::{MIB, PAYLOAD_BYTES, Transfer, transfer};
@@ -32,16 +33,24 @@ const DOWNLOADS: usize = 2;
 
 /// How a large blob is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Put {
+pub enum Put {
     /// Blocks of 8 MiB with their CRC-64, on four connections.
     Blocks,
     /// As a whole, of which the server keeps the MD5.
     Whole,
 }
 
+/// The lines of uploads, and how each of them is put.
+pub fn put_lines(plan: BlobPlan) -> impl Iterator<Item = (String, Put)> {
+    let large = plan.large_bytes / MIB;
+    [("blocks of 8 MiB, 4 at once", Put::Blocks), ("as a whole", Put::Whole)]
+        .into_iter()
+        .map(move |(what, put)| (format!("blob put {large} MiB, {what}, MiB/s"), put))
+}
+
 impl BlobStage {
-    /// Runs the lines whose name contains `only`.
-    pub fn run_transfer_lines(&mut self, only: &str) -> Result<(), AnyError> {
+    /// Runs the lines of downloads whose name contains `only`.
+    pub fn run_get_lines(&mut self, only: &str) -> Result<(), AnyError> {
         let large = self.plan.large_bytes / MIB;
         for connections in [1, 4] {
             let line = format!("blob get {large} MiB, {connections} at once, MiB/s");
@@ -49,11 +58,13 @@ impl BlobStage {
                 self.run_downloads(&line, connections)?;
             }
         }
-        for (what, put) in [("blocks of 8 MiB, 4 at once", Put::Blocks), ("as a whole", Put::Whole)] {
-            let line = format!("blob put {large} MiB, {what}, MiB/s");
-            if line.contains(only) {
-                self.run_uploads(&line, put)?;
-            }
+        Ok(())
+    }
+
+    /// Runs the lines of uploads whose name contains `only`.
+    pub fn run_put_lines(&mut self, only: &str) -> Result<(), AnyError> {
+        for (line, put) in put_lines(self.plan).filter(|(line, _)| line.contains(only)) {
+            self.run_uploads(&line, put)?;
         }
         Ok(())
     }
@@ -147,11 +158,12 @@ impl BlobStage {
         Ok(())
     }
 
-    /// Puts a new blob and removes it again when the clock has stopped.
+    /// Puts a new blob and removes it again when the clock has stopped, with all that follows from it.
     fn upload_and_delete(&self, container: &Container, put: Put, bytes: usize) -> Result<Measured, AnyError> {
         let measured = self.upload(container, put, LARGE, bytes)?;
         let deletion = container.head(&Method::DELETE, &format!("/{LARGE}"), "", "", 0);
         send(&self.cores, &container.endpoint, &deletion)?;
+        wait_until_idle(container.target.process_id);
         Ok(measured)
     }
 

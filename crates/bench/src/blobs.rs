@@ -7,6 +7,7 @@ use tavola_testkit::AzuriteService;
 
 use crate::AnyError;
 use crate::azurite::Azurite;
+use crate::blob_lines::put_lines;
 use crate::blob_requests::Container;
 use crate::cores::Cores;
 use crate::load::Target;
@@ -79,8 +80,16 @@ pub fn blobs(extent: Extent, only: &str) -> Result<(), AnyError> {
     let started = Instant::now();
     let cores = Cores::share_out();
     println!("{}: generator on {:?}, contestants on {:?}", machine(), cores.generator, cores.contestant);
-    let mut stage = set_up(cores, BlobPlan::of(extent))?;
-    stage.run_transfer_lines(only)?;
+    let plan = BlobPlan::of(extent);
+    let mut report = Report::default();
+    if put_lines(plan).any(|(line, _)| line.contains(only)) {
+        // An upload is received, summed and written by three threads; one core would show only how they take turns.
+        let mut stage = set_up(cores.for_everyone(), plan, report)?;
+        stage.run_put_lines(only)?;
+        report = stage.end();
+    }
+    let mut stage = set_up(cores, plan, report)?;
+    stage.run_get_lines(only)?;
     stage.run_small_lines(only)?;
     stage.run_listing(only)?;
     stage.run_beside(only)?;
@@ -98,9 +107,8 @@ pub fn blobs(extent: Extent, only: &str) -> Result<(), AnyError> {
     Ok(())
 }
 
-fn set_up(cores: Cores, plan: BlobPlan) -> Result<BlobStage, AnyError> {
+fn set_up(cores: Cores, plan: BlobPlan, mut report: Report) -> Result<BlobStage, AnyError> {
     let folder = scratch_folder()?;
-    let mut report = Report::default();
     let tavola = Tavola::start(&cores, &folder.path().join("tavola"))?;
     // One that cannot be had on this machine is no reason to know nothing of the others.
     let azurite = Azurite::start_service(&cores, folder.path(), AzuriteService::Blob)
@@ -113,6 +121,12 @@ fn set_up(cores: Cores, plan: BlobPlan) -> Result<BlobStage, AnyError> {
 }
 
 impl BlobStage {
+    /// Ends everyone; gives what was found.
+    fn end(self) -> Report {
+        self.tavola.stop();
+        self.report
+    }
+
     /// A new container at one of the servers.
     pub fn container(&self, target: Target, name: &str) -> Result<Container, AnyError> {
         let container = Container::new(target, name)?;

@@ -25,6 +25,14 @@ impl Cores {
         }
         Self { generator: generator.to_vec(), contestant: contestant.to_vec() }
     }
+
+    /// All of them for everyone: for work that is done by several threads at once, beside what one thread can do.
+    pub fn for_everyone(&self) -> Self {
+        let mut all: Vec<usize> = self.contestant.iter().chain(&self.generator).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        Self { generator: all.clone(), contestant: all }
+    }
 }
 
 /// Does `work` on a thread that keeps to these cores; threads and processes that it starts keep to them too.

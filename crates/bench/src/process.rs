@@ -13,6 +13,9 @@ const POLL: Duration = Duration::from_millis(2);
 /// Opening a large folder on a busy machine takes seconds; more than this means that it hangs.
 const READY_TIME_MAX: Duration = Duration::from_secs(120);
 const STOP_TIME_MAX: Duration = Duration::from_secs(120);
+/// Less than a tick of a core in this time is nothing.
+const IDLE_PERIOD: Duration = Duration::from_millis(100);
+const IDLE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A process of ours; it is killed when this is dropped.
 #[derive(Debug)]
@@ -106,6 +109,21 @@ pub fn cpu_time(process_id: u32) -> Duration {
     let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|text| text.parse::<u64>().ok());
     let micros_per_tick = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
     Duration::from_micros(micros_per_tick * ticks.sum::<u64>())
+}
+
+/// Waits until a process does nothing, or for a while: what it does for a request after the answer is not to be counted
+/// with the next one.
+pub fn wait_until_idle(process_id: u32) {
+    let deadline = Instant::now() + IDLE_TIME_MAX;
+    let mut before = cpu_time(process_id);
+    while Instant::now() < deadline {
+        std::thread::sleep(IDLE_PERIOD);
+        let now = cpu_time(process_id);
+        if now == before {
+            return;
+        }
+        before = now;
+    }
 }
 
 /// Memory of a process.
