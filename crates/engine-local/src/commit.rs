@@ -15,7 +15,7 @@ use tavola_engine::{EngineError, SpaceId};
 use tavola_model::DateTime;
 
 use crate::catalog::{self, ExtentChange, Space};
-use crate::commit_queue::{Answer, CommitQueue, SpacesSnapshot, Task, TreeRows, Write};
+use crate::commit_queue::{CommitQueue, SpacesSnapshot, Task, TaskReply, TreeRows, Write};
 use crate::compaction::CompactionList;
 use crate::disk::DiskGuard;
 use crate::flush::FlushSignal;
@@ -248,7 +248,7 @@ struct Group {
     /// Extents that are made and removed, in this order.
     extents: Vec<ExtentChange>,
     /// Who else waits for this group.
-    answers: Vec<Answer<()>>,
+    answers: Vec<TaskReply<()>>,
 }
 
 enum SpaceChange {
@@ -283,7 +283,7 @@ impl Group {
         }
     }
 
-    fn create_space(&mut self, id: SpaceId, answer: Answer<()>, store: &Store) {
+    fn create_space(&mut self, id: SpaceId, answer: TaskReply<()>, store: &Store) {
         self.answers.push(answer);
         if self.current_space(id, store).is_none() {
             let made = self.spaces.iter().filter(|change| matches!(change, SpaceChange::Made(_))).count();
@@ -292,7 +292,7 @@ impl Group {
         }
     }
 
-    fn drop_space(&mut self, id: SpaceId, answer: Answer<()>, store: &Store) {
+    fn drop_space(&mut self, id: SpaceId, answer: TaskReply<()>, store: &Store) {
         self.answers.push(answer);
         if let Some(space) = self.current_space(id, store) {
             space.refuse_writes();

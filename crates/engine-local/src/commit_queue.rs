@@ -14,26 +14,26 @@ use crate::settings::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, WAITING_BYTES_MAX, WA
 use crate::snapshot::Snapshot;
 
 /// Where the outcome of a task goes. Nobody may be listening any more.
-pub(crate) type Answer<T> = oneshot::Sender<Result<T, EngineError>>;
+pub(crate) type TaskReply<T> = oneshot::Sender<Result<T, EngineError>>;
 
 /// Something for the committer to do.
 pub(crate) enum Task {
     /// Make these changes durable.
     Write(Write),
     /// Answer when everything queued before is durable.
-    Barrier(Answer<()>),
+    Barrier(TaskReply<()>),
     /// Make a space.
-    CreateSpace(SpaceId, Answer<()>),
+    CreateSpace(SpaceId, TaskReply<()>),
     /// Drop a space.
-    DropSpace(SpaceId, Answer<()>),
+    DropSpace(SpaceId, TaskReply<()>),
     /// Take a snapshot of all spaces.
-    Snapshot(Answer<SpacesSnapshot>),
+    Snapshot(TaskReply<SpacesSnapshot>),
     /// Seal the active memtable of a tree.
-    Seal(usize, Answer<()>),
+    Seal(usize, TaskReply<()>),
     /// Forget dropped spaces of which no row is left.
-    ForgetDropped(Vec<u64>, Answer<()>),
+    ForgetDropped(Vec<u64>, TaskReply<()>),
     /// Note that an extent was made, or is about to be removed.
-    ChangeExtent(ExtentChange, Answer<()>),
+    ChangeExtent(ExtentChange, TaskReply<()>),
 }
 
 /// The changes of one `transact`.
@@ -42,7 +42,7 @@ pub(crate) struct Write {
     pub(crate) stripe: StripeIndex,
     pub(crate) tick: DateTime,
     pub(crate) changes: Vec<RowChange>,
-    pub(crate) answer: Answer<()>,
+    pub(crate) answer: TaskReply<()>,
 }
 
 /// A row and its new stored value; no value deletes it.

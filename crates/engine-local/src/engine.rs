@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::catalog::{SLOT_LEN, Space};
 use crate::commit::{Committer, Shared};
-use crate::commit_queue::{Answer, RowChange, SpacesSnapshot, Task, TreeRows, Write};
+use crate::commit_queue::{RowChange, SpacesSnapshot, Task, TaskReply, TreeRows, Write};
 use crate::content::{ContentDisk, INDEX_SPACE, LocalContents};
 use crate::disk::DiskGuard;
 use crate::folder::{DataFolder, OpenError};
@@ -134,7 +134,7 @@ impl LocalEngine {
         Ok(())
     }
 
-    async fn ask<T>(&self, task: impl FnOnce(Answer<T>) -> Task) -> Result<T, EngineError> {
+    async fn ask<T>(&self, task: impl FnOnce(TaskReply<T>) -> Task) -> Result<T, EngineError> {
         let (answer, answered) = oneshot::channel();
         self.shared.queue.push(task(answer))?;
         answered.await.unwrap_or_else(|cause| Err(EngineError::OutcomeUnknown { cause: cause.into() }))
