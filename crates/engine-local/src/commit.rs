@@ -23,7 +23,7 @@ use crate::journal::JournalWriter;
 use crate::overlay::Overlay;
 use crate::reclaim::ReclaimSignal;
 use crate::settings::STALL_CHECK_US;
-use crate::store::{Batch, Store};
+use crate::store::{CommitBatch, Store};
 
 pub(crate) const POISONED: &str = "an earlier write to the disk failed";
 /// A wait for flushes or compaction that is worth a line in the log.
@@ -46,13 +46,13 @@ pub(crate) struct Committer {
     shared: Shared,
     journal: JournalWriter,
     last_tick: DateTime,
-    batch: Batch,
+    batch: CommitBatch,
 }
 
 impl Committer {
     pub(crate) fn new(shared: Shared, journal: JournalWriter) -> Self {
         let last_tick = shared.store.last_tick();
-        Self { shared, journal, last_tick, batch: Batch::new() }
+        Self { shared, journal, last_tick, batch: CommitBatch::new() }
     }
 
     /// Works until the queue is closed and empty.
@@ -310,7 +310,7 @@ impl Group {
     }
 
     /// Turns the group into changes of rows.
-    fn fill(&self, batch: &mut Batch) {
+    fn fill(&self, batch: &mut CommitBatch) {
         for write in &self.writes {
             for change in &write.changes {
                 let value = change.value.clone().map(Into::into);

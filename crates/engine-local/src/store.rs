@@ -39,7 +39,7 @@ pub(crate) struct Store {
 }
 
 /// The changes of one commit.
-pub(crate) struct Batch {
+pub(crate) struct CommitBatch {
     pub(crate) payload: Payload,
     rows: Vec<BatchRow>,
 }
@@ -50,7 +50,7 @@ struct BatchRow {
     value: Option<Slice>,
 }
 
-impl Batch {
+impl CommitBatch {
     pub(crate) fn new() -> Self {
         Self { payload: Payload::new(), rows: Vec::new() }
     }
@@ -109,7 +109,7 @@ impl Store {
     }
 
     /// Shows the rows of a batch that is in this journal, all at once.
-    pub(crate) fn apply(&self, batch: &mut Batch, journal: u64) {
+    pub(crate) fn apply(&self, batch: &mut CommitBatch, journal: u64) {
         self.snapshots.apply(|sequence| {
             let mut putters: Vec<Option<Putter<'_>>> = self.trees.iter().map(|_| None).collect();
             for BatchRow { tree, key, value } in batch.rows.drain(..) {
