@@ -51,7 +51,7 @@ pub(crate) struct Space {
 }
 
 /// The catalog of an open store.
-pub(crate) struct Catalog {
+pub(crate) struct SpaceCatalog {
     state: RwLock<State>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn is_damage(error: &lsm_tree::Error) -> bool {
     }
 }
 
-impl Catalog {
+impl SpaceCatalog {
     /// An empty catalog, to which rows of `meta` are added.
     pub(crate) fn new() -> Self {
         Self { state: RwLock::new(State { next_slot: 1, ..State::default() }) }
@@ -346,7 +346,7 @@ fn check_tree(tree: u8) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn load(catalog: &Catalog, change: &MetaChange) -> Result<(), &'static str> {
+    fn load(catalog: &SpaceCatalog, change: &MetaChange) -> Result<(), &'static str> {
         catalog.load(&change.key, change.value.clone().unwrap().into())
     }
 
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(dropped.value.as_ref().unwrap()[17..], [3]);
         assert_eq!(forget_dropped(10).key, dropped.key);
 
-        let catalog = Catalog::new();
+        let catalog = SpaceCatalog::new();
         rows.iter().for_each(|row| load(&catalog, row).unwrap());
         let loaded = catalog.space(id).unwrap();
         assert_eq!((loaded.slot, loaded.tree, catalog.next_slot()), (10, 3, 11));
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(row.value.as_ref().unwrap()[17..], [0, 0, 0, 0, 0, 0, 3, 4]);
         let removed = ExtentChange::Removed { extent: 0x0102 };
         assert!(change_extent(removed).key == row.key && change_extent(removed).value.is_none());
-        let catalog = Catalog::new();
+        let catalog = SpaceCatalog::new();
         load(&catalog, &row).unwrap();
         catalog.check().unwrap();
         assert_eq!(catalog.extents(), BTreeMap::from([(0x0102, 0x0304)]));
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_dead_once_its_space_is_dropped_and_not_before_it_is_given() {
-        let catalog = Catalog::new();
+        let catalog = SpaceCatalog::new();
         let spaces: Vec<_> = (1..=9).map(|slot| make_space(SpaceId([1; 16]), slot).0).collect();
         spaces.iter().for_each(|space| catalog.insert(space.clone()));
         for slot in [3, 4, 5, 9] {
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_space_made_again_is_not_forgotten_with_the_one_before_it() {
-        let catalog = Catalog::new();
+        let catalog = SpaceCatalog::new();
         let (old, new) = (make_space(SpaceId([1; 16]), 1).0, make_space(SpaceId([1; 16]), 2).0);
         catalog.insert(old.clone());
         catalog.insert(new);

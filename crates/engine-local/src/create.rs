@@ -9,7 +9,7 @@ use lsm_tree::{SequenceNumberCounter, Slice};
 use tavola_engine::SpaceId;
 use tavola_model::DateTime;
 
-use crate::catalog::{Catalog, ExtentChange, META_TREE, change_extent, make_space};
+use crate::catalog::{ExtentChange, META_TREE, SpaceCatalog, change_extent, make_space};
 use crate::folder::{create_folder, sync_folder};
 use crate::inspect::tree_name;
 use crate::journal::JournalFile;
@@ -28,7 +28,7 @@ const FIRST_JOURNAL: u64 = 1;
 pub(crate) struct NewStore {
     path: PathBuf,
     trees: Vec<StoreTree>,
-    catalog: Arc<Catalog>,
+    catalog: Arc<SpaceCatalog>,
     snapshots: Arc<Snapshots>,
     memtable_bytes: u64,
 }
@@ -42,7 +42,7 @@ impl NewStore {
         }
         let counter = SequenceNumberCounter::new(FIRST_SEQUENCE);
         let settings = LocalSettings::new(path);
-        let catalog = Arc::new(Catalog::new());
+        let catalog = Arc::new(SpaceCatalog::new());
         let trees = open_trees(path, &catalog, &counter, &settings)?;
         let snapshots = Snapshots::new(counter);
         Ok(Self {

@@ -18,7 +18,7 @@ use lsm_tree::merge::{BoxedIterator, Merger};
 use lsm_tree::{Cache, Checksum, DescriptorTable, InternalValue, Memtable, SeqNo, Slice, Table, ValueType};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::catalog::{Catalog, META_TREE, is_damage};
+use crate::catalog::{META_TREE, SpaceCatalog, is_damage};
 use crate::content;
 use crate::folder::{DataFolder, OpenError};
 use crate::journal::{Examined, changes, file_name};
@@ -38,7 +38,7 @@ pub(crate) struct Inspected {
     pub(crate) trees: Vec<InspectedTree>,
     /// All that the manifest names, the oldest first.
     pub(crate) journals: Vec<Examined>,
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: SpaceCatalog,
     /// The highest tick that was ever committed.
     pub(crate) tick: u64,
 }
@@ -295,8 +295,8 @@ fn memtable(journals: &[Examined], tree: usize) -> Result<Memtable, Trouble> {
     Ok(memtable)
 }
 
-fn read_catalog(meta: &InspectedTree, memtable: &Memtable) -> Result<Catalog, Trouble> {
-    let catalog = Catalog::new();
+fn read_catalog(meta: &InspectedTree, memtable: &Memtable) -> Result<SpaceCatalog, Trouble> {
+    let catalog = SpaceCatalog::new();
     for row in meta.rows(memtable) {
         let row = row.map_err(|error| Trouble::of_tree(error, || "the catalog cannot be read".to_owned()))?;
         if !row.is_tombstone() {
@@ -309,7 +309,7 @@ fn read_catalog(meta: &InspectedTree, memtable: &Memtable) -> Result<Catalog, Tr
 }
 
 /// Every extent that the catalog names is there, has its size and its header. What is in it is checked by those who read it.
-fn check_extents(store: &Path, catalog: &Catalog) -> Result<(), Trouble> {
+fn check_extents(store: &Path, catalog: &SpaceCatalog) -> Result<(), Trouble> {
     let folder = content::folder_in(store);
     for (extent, size) in catalog.extents() {
         content::inspect(&folder, extent, size)?.map_err(Trouble::Damaged)?;

@@ -11,7 +11,7 @@ use lsm_tree::{AbstractTree, Cache, DescriptorTable, SequenceNumberCounter, Slic
 use tavola_engine::SpaceId;
 use tavola_model::DateTime;
 
-use crate::catalog::{Catalog, META_TREE, slot_of};
+use crate::catalog::{META_TREE, SpaceCatalog, slot_of};
 use crate::create::{FIRST_SLOT, NewStore};
 use crate::folder::{DataFolder, Holding, OpenError};
 use crate::inspect::{Inspected, tree_name};
@@ -82,7 +82,7 @@ impl Store {
 /// Opens all trees of a store, or makes them.
 pub(crate) fn open_trees(
     store: &Path,
-    catalog: &Arc<Catalog>,
+    catalog: &Arc<SpaceCatalog>,
     counter: &SequenceNumberCounter,
     settings: &LocalSettings,
 ) -> lsm_tree::Result<Vec<StoreTree>> {
@@ -117,7 +117,7 @@ fn begun_journals(journals: &[Examined], first_sequence: u64) -> Vec<(u64, u64)>
 
 struct Replay<'a> {
     trees: &'a [StoreTree],
-    catalog: &'a Catalog,
+    catalog: &'a SpaceCatalog,
     snapshots: &'a Snapshots,
 }
 

@@ -12,7 +12,7 @@ use lsm_tree::{AbstractTree, Slice};
 use tavola_engine::{EngineError, StoredRow};
 use tavola_model::DateTime;
 
-use crate::catalog::{Catalog, META_TREE, MetaChange, SLOT_LEN, Space};
+use crate::catalog::{META_TREE, MetaChange, SLOT_LEN, Space, SpaceCatalog};
 use crate::folder::DataFolder;
 use crate::journal::{ChangedRow, Journals, Payload};
 use crate::metrics::Counters;
@@ -24,7 +24,7 @@ use crate::tree::{Putter, StoreTree};
 pub(crate) struct Store {
     /// The catalog's tree, then those of rows.
     pub(crate) trees: Vec<StoreTree>,
-    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<SpaceCatalog>,
     pub(crate) journals: Journals,
     pub(crate) snapshots: Arc<Snapshots>,
     /// The highest tick that was ever committed.

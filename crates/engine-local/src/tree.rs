@@ -20,7 +20,7 @@ use lsm_tree::{
     Slice, Tree, UserKey, ValueType,
 };
 
-use crate::catalog::{Catalog, LiveSlots, slot_of};
+use crate::catalog::{LiveSlots, SpaceCatalog, slot_of};
 use crate::settings::{BLOCK_BYTES, BLOCK_RESTART_ROWS, COMPACTED_RUNS, FLUSHED_TOGETHER_MAX, TABLE_BYTES};
 use crate::snapshot::Snapshots;
 
@@ -29,7 +29,7 @@ pub(crate) struct TreeFiles {
     pub(crate) cache: Arc<Cache>,
     pub(crate) open_files: Arc<DescriptorTable>,
     pub(crate) counter: SequenceNumberCounter,
-    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<SpaceCatalog>,
 }
 
 /// Whether a tree has rows of spaces, of which those of dropped ones are left out when files are written.
@@ -141,7 +141,7 @@ impl StoreTree {
     }
 
     /// Flushes the oldest sealed memtables; `false` if there is none. One thread at a time does this.
-    pub(crate) fn flush(&self, catalog: &Catalog, snapshots: &Snapshots) -> lsm_tree::Result<bool> {
+    pub(crate) fn flush(&self, catalog: &SpaceCatalog, snapshots: &Snapshots) -> lsm_tree::Result<bool> {
         let memtables: Vec<Arc<Memtable>> = {
             let unflushed = self.lock();
             unflushed.sealed.iter().take(FLUSHED_TOGETHER_MAX).map(|sealed| sealed.memtable.clone()).collect()
@@ -311,7 +311,7 @@ impl<I: Iterator<Item = lsm_tree::Result<InternalValue>>> Iterator for NewestRow
 
 /// Leaves out the rows of dead slots when files are compacted.
 struct DeadRows {
-    catalog: Arc<Catalog>,
+    catalog: Arc<SpaceCatalog>,
 }
 
 struct DeadRowsFilter {
