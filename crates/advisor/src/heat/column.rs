@@ -12,12 +12,12 @@ pub(super) struct Column {
     pub seconds: i64,
     pub ranges: Arc<RangeList>,
     /// By range; ranges that were not asked have none.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<ColumnCell>,
 }
 
 /// What went to one range.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cell {
+pub(super) struct ColumnCell {
     pub range: u16,
     /// Whether it was shared out from a coarser range.
     pub estimated: bool,
@@ -54,12 +54,12 @@ impl Column {
     }
 
     /// What went to a range, to be added to.
-    pub fn cell(&mut self, range: usize) -> &mut Cell {
+    pub fn cell(&mut self, range: usize) -> &mut ColumnCell {
         let range = u16::try_from(range).unwrap_or(u16::MAX);
         let place = match self.cells.binary_search_by_key(&range, |cell| cell.range) {
             Ok(place) => place,
             Err(place) => {
-                self.cells.insert(place, Cell { range, ..Cell::default() });
+                self.cells.insert(place, ColumnCell { range, ..ColumnCell::default() });
                 place
             }
         };
@@ -94,7 +94,7 @@ impl Column {
     /// Memory that its cells take.
     pub fn bytes(&self) -> usize {
         let latencies: usize = self.cells.iter().map(|cell| cell.counts.latencies.heap_bytes()).sum();
-        latencies + self.cells.capacity() * size_of::<Cell>() + size_of::<Self>()
+        latencies + self.cells.capacity() * size_of::<ColumnCell>() + size_of::<Self>()
     }
 
     /// Gives back memory that is not used.
