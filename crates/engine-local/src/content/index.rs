@@ -158,7 +158,7 @@ impl Index {
     }
 
     /// Queues the removal of rows. Gives those that were there.
-    pub(crate) fn queue_remove(&self, space: SpaceId, ids: &[ContentId]) -> Result<Changed, EngineError> {
+    pub(crate) fn queue_remove(&self, space: SpaceId, ids: &[ContentId]) -> Result<IndexChange, EngineError> {
         self.change(space, ids, |found| found.map(|_| None))
     }
 
@@ -168,13 +168,13 @@ impl Index {
         space: SpaceId,
         ids: &[ContentId],
         choose: impl Fn(Option<&IndexRow>) -> Option<Option<&'a IndexRow>>,
-    ) -> Result<Changed, EngineError> {
-        let Some(index) = self.space() else { return Ok(Changed::default()) };
+    ) -> Result<IndexChange, EngineError> {
+        let Some(index) = self.space() else { return Ok(IndexChange::default()) };
         let stripe = self.shared.overlay.stripe_of(&index, &space.0);
         let mut pending = self.shared.overlay.lock(stripe);
         let snapshot = self.shared.store.snapshot();
         let tick = self.ticks.next();
-        let mut changed = Changed::default();
+        let mut changed = IndexChange::default();
         let (mut row_changes, mut pending_rows, mut saw_pending) = (Vec::new(), Vec::new(), false);
         for id in ids {
             let key = row_key(&index, &space.0, &id.0)?;
@@ -253,7 +253,7 @@ impl Index {
 
 /// What a change of index rows found and did.
 #[derive(Default)]
-pub(crate) struct Changed {
+pub(crate) struct IndexChange {
     /// The rows that were replaced or removed.
     pub(crate) found: Vec<(ContentId, IndexRow)>,
     /// `None` if there is nothing to wait for.
