@@ -95,7 +95,7 @@ impl IndexRow {
 }
 
 /// What waits for a commit.
-pub(crate) type Committed = oneshot::Receiver<Result<(), EngineError>>;
+pub(crate) type CommitReceiver = oneshot::Receiver<Result<(), EngineError>>;
 
 /// The index of an open store.
 #[derive(Clone)]
@@ -136,7 +136,7 @@ impl Index {
         space: SpaceId,
         id: ContentId,
         new: &IndexRow,
-    ) -> Result<(Committed, Option<IndexRow>), EngineError> {
+    ) -> Result<(CommitReceiver, Option<IndexRow>), EngineError> {
         self.change(space, &[id], |_| Some(Some(new))).map(|changed| {
             (
                 changed.committed.expect("a row was written"),
@@ -152,7 +152,7 @@ impl Index {
         id: ContentId,
         old: &IndexRow,
         new: &IndexRow,
-    ) -> Result<Option<Committed>, EngineError> {
+    ) -> Result<Option<CommitReceiver>, EngineError> {
         let choose = |found: Option<&IndexRow>| (found == Some(old)).then_some(Some(new));
         Ok(self.change(space, &[id], choose)?.committed)
     }
@@ -257,11 +257,11 @@ pub(crate) struct IndexChange {
     /// The rows that were replaced or removed.
     pub(crate) found: Vec<(ContentId, IndexRow)>,
     /// `None` if there is nothing to wait for.
-    pub(crate) committed: Option<Committed>,
+    pub(crate) committed: Option<CommitReceiver>,
 }
 
 /// The answer of the committer.
-pub(crate) async fn outcome_of(answered: Committed) -> Result<(), EngineError> {
+pub(crate) async fn outcome_of(answered: CommitReceiver) -> Result<(), EngineError> {
     answered.await.unwrap_or_else(|cause| Err(EngineError::OutcomeUnknown { cause: cause.into() }))
 }
 

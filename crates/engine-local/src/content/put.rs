@@ -46,7 +46,7 @@ pub(crate) async fn put(
     owner: &Owner,
     size: ContentSize,
     source: &mut dyn ByteSource,
-) -> Result<(Content, super::index::Committed, Option<IndexRow>), ContentError> {
+) -> Result<(Content, super::index::CommitReceiver, Option<IndexRow>), ContentError> {
     let of_rows = |error| ContentError::of_rows(error, id);
     parts.index.shared.queue.admit().map_err(of_rows)?;
     parts.index.make().await.map_err(of_rows)?;
