@@ -32,7 +32,7 @@ use tokio::sync::OnceCell;
 use crate::commit::Patience;
 use crate::engine::{Core, CqlEngine};
 use crate::store::Trouble;
-use statements::{ContentKey, Entry, Statements};
+use statements::{ContentEntry, ContentKey, Statements};
 
 /// Contents of blobs on the cluster. [`CqlEngine::contents`] gives it.
 pub struct CqlContents {
@@ -76,7 +76,7 @@ impl Inner {
     }
 
     /// The entry of a content that can be read.
-    async fn entry(&self, key: &ContentKey) -> Result<Option<Entry>, ContentError> {
+    async fn entry(&self, key: &ContentKey) -> Result<Option<ContentEntry>, ContentError> {
         let statements = self.statements().await?;
         let session = &self.core.store.session;
         let read = self.core.patiently(&mut Patience::new(), || statements.read_entry(session, key)).await;

@@ -48,7 +48,7 @@ pub(super) fn day_of(id: ContentId) -> i32 {
 
 /// An entry of the list of contents.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct ContentEntry {
     pub(super) id: ContentId,
     pub(super) owner: Vec<u8>,
     /// Partitions of chunks that there may be.
@@ -57,7 +57,7 @@ pub(super) struct Entry {
     pub(super) length: Option<u64>,
 }
 
-impl Entry {
+impl ContentEntry {
     pub(super) fn found(self, space: SpaceId) -> FoundContent {
         let content = Content { id: self.id, length: self.length.unwrap_or(0) };
         FoundContent { content, owner: Owner { space, partition: self.owner } }
@@ -186,7 +186,7 @@ impl Statements {
         &self,
         session: &Session,
         key: &ContentKey,
-    ) -> Result<Option<Entry>, Trouble> {
+    ) -> Result<Option<ContentEntry>, Trouble> {
         let values = (&key.space.0, key.day(), key.shard(), &key.id.0);
         let found = execute(session, &self.read_entry, values).await?;
         Ok(entries(found)?.into_iter().next())
@@ -200,7 +200,7 @@ impl Statements {
         shard: i16,
         behind: ContentId,
         entries_max: i32,
-    ) -> Result<Vec<Entry>, Trouble> {
+    ) -> Result<Vec<ContentEntry>, Trouble> {
         let values = (&space.0, day, shard, &behind.0, entries_max);
         entries(execute(session, &self.read_entries, values).await?)
     }
@@ -243,13 +243,13 @@ impl Statements {
     }
 }
 
-fn entries(found: scylla::response::query_result::QueryResult) -> Result<Vec<Entry>, Trouble> {
+fn entries(found: scylla::response::query_result::QueryResult) -> Result<Vec<ContentEntry>, Trouble> {
     let found = found.into_rows_result().map_err(impossible)?;
     type Found = (Bytes, Option<Bytes>, Option<i32>, Option<i64>);
     let mut entries = Vec::new();
     for row in found.rows::<Found>().map_err(impossible)? {
         let (id, owner, segments, length) = row.map_err(impossible)?;
-        entries.push(Entry {
+        entries.push(ContentEntry {
             id: ContentId(id[..].try_into().map_err(impossible)?),
             owner: owner.map(Vec::from).unwrap_or_default(),
             segments: segments.unwrap_or(0),

@@ -8,7 +8,7 @@ use tavola_engine::{
 };
 use tavola_model::DateTime;
 
-use super::statements::{Entry, SHARDS, day_of};
+use super::statements::{ContentEntry, SHARDS, day_of};
 use super::{CqlContents, Inner, read_failed};
 use crate::commit::Patience;
 use crate::store::Trouble;
@@ -69,15 +69,15 @@ async fn visit_day(
                 statements.read_entries(session, day, shard, behind, ENTRIES_PAGE).await
             }))
         };
-        let shards: Vec<Vec<Entry>> = inner
+        let shards: Vec<Vec<ContentEntry>> = inner
             .core
             .patiently::<_, _>(&mut Patience::new(), read)
             .await
             .map_err(|trouble: Trouble| read_failed(trouble))?;
         // A shard with a full page may have more behind its last; nothing above that is in order yet.
-        let is_full = |shard: &&Vec<Entry>| shard.len() == usize::try_from(ENTRIES_PAGE).unwrap_or(0);
+        let is_full = |shard: &&Vec<ContentEntry>| shard.len() == usize::try_from(ENTRIES_PAGE).unwrap_or(0);
         let last = shards.iter().filter(is_full).filter_map(|shard| shard.last()).map(|entry| entry.id).min();
-        let mut entries: Vec<Entry> = shards.into_iter().flatten().collect();
+        let mut entries: Vec<ContentEntry> = shards.into_iter().flatten().collect();
         entries.sort_by_key(|entry| entry.id);
         is_empty &= entries.is_empty();
         for entry in entries {
