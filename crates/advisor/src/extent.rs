@@ -30,7 +30,7 @@ const PAGES_MAX: usize = 16;
 
 /// How much a table holds, about.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Extent {
+pub(crate) struct TableSize {
     pub entities: f64,
     pub bytes: f64,
 }
@@ -45,14 +45,14 @@ enum Branch {
 
 /// What stands below a branch.
 enum Below {
-    Entities(Extent),
+    Entities(TableSize),
     Branches(Vec<Branch>),
 }
 
 /// Estimates how much a table holds. The same table gives the same figures.
-pub(crate) async fn estimate(reader: &Reader<'_>, table: &TableName) -> Result<Extent, ServiceError> {
+pub(crate) async fn estimate(reader: &Reader<'_>, table: &TableName) -> Result<TableSize, ServiceError> {
     let mut known: HashMap<Branch, Below> = HashMap::new();
-    let mut sum = Extent::default();
+    let mut sum = TableSize::default();
     let mut chance = xxh3_64(table.as_str().as_bytes());
     for _ in 0..WALKS {
         let mut branch = Branch::Partitions(String::new());
@@ -81,7 +81,7 @@ pub(crate) async fn estimate(reader: &Reader<'_>, table: &TableName) -> Result<E
     }
     #[allow(clippy::cast_precision_loss, reason = "few walks")]
     let walks = WALKS as f64;
-    Ok(Extent { entities: sum.entities / walks, bytes: sum.bytes / walks })
+    Ok(TableSize { entities: sum.entities / walks, bytes: sum.bytes / walks })
 }
 
 fn pick(branches: &[Branch], chance: u64) -> Option<&Branch> {
@@ -95,7 +95,7 @@ async fn look(reader: &Reader<'_>, table: &TableName, branch: &Branch) -> Result
     if entities.len() <= COUNTED_MAX {
         let bytes = entities.iter().map(|entity| entity.properties.entity_bytes(&entity.key)).sum::<usize>();
         #[allow(clippy::cast_precision_loss, reason = "an estimate")]
-        let extent = Extent { entities: entities.len() as f64, bytes: bytes as f64 };
+        let extent = TableSize { entities: entities.len() as f64, bytes: bytes as f64 };
         return Ok(Below::Entities(extent));
     }
     let mut branches: Vec<Branch> = Vec::new();
