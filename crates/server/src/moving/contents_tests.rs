@@ -18,7 +18,7 @@ use super::contents::name_of;
 use super::export::export;
 use super::import::import;
 use super::manifest::Manifest;
-use super::progress::{Form, Progress};
+use super::progress::{Progress, ProgressForm};
 
 const SPACES: [SpaceId; 2] = [SpaceId([3; 16]), SpaceId([9; 16])];
 const LENGTHS: [usize; 5] = [0, 1, 5000, 262_144, 900_001];
@@ -75,11 +75,11 @@ async fn all(contents: &dyn ContentStore) -> BTreeMap<Vec<u8>, (FoundContent, Ve
 }
 
 async fn export_to((engine, contents): &Stores, folder: &Path) -> anyhow::Result<Manifest> {
-    export(&**engine, &**contents, folder, &mut Progress::new(Form::Nothing)).await
+    export(&**engine, &**contents, folder, &mut Progress::new(ProgressForm::Nothing)).await
 }
 
 async fn import_from(folder: &Path, (engine, contents): &Stores) -> anyhow::Result<Manifest> {
-    import(engine, &**contents, folder, &mut Progress::new(Form::Nothing)).await
+    import(engine, &**contents, folder, &mut Progress::new(ProgressForm::Nothing)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,7 +155,7 @@ async fn an_import_of_contents_goes_on_where_it_was() {
     let file = std::fs::read(&path).unwrap();
     let manifest = Manifest::read(root.path()).unwrap();
     super::import::begin(&*target.0, &*target.1, &manifest).await.unwrap();
-    super::contents::load_space(&*target.1, SPACES[0], &path, &mut Progress::new(Form::Nothing))
+    super::contents::load_space(&*target.1, SPACES[0], &path, &mut Progress::new(ProgressForm::Nothing))
         .await
         .unwrap();
     assert_eq!(all(&*target.1).await.len(), 5);

@@ -31,7 +31,7 @@ use tavola_system::SystemClock;
 use crate::cluster;
 use crate::settings::Values;
 use manifest::Manifest;
-use progress::{Form, Progress};
+use progress::{Progress, ProgressForm};
 
 /// The space in which an import keeps what it needs to go on. It is there from the first step of an import to its last.
 const IMPORTING: SpaceId = SpaceId(*b"tavola-importing");
@@ -46,7 +46,7 @@ pub fn export(values: &Values, out: &Path) -> anyhow::Result<()> {
         }
     }
     let manifest = with_store(values, async |engine, contents| {
-        export::export(&*engine, &*contents, out, &mut Progress::new(Form::of_stderr())).await
+        export::export(&*engine, &*contents, out, &mut Progress::new(ProgressForm::of_stderr())).await
     })?;
     println!("exported {}", told(&manifest));
     if Path::new(values.text("data")).join("accounts.json").exists() {
@@ -61,7 +61,7 @@ pub fn export(values: &Values, out: &Path) -> anyhow::Result<()> {
 /// Loads a folder that was exported into a store that is empty.
 pub fn import(values: &Values, from: &Path) -> anyhow::Result<()> {
     let manifest = with_store(values, async |engine, contents| {
-        import::import(&engine, &*contents, from, &mut Progress::new(Form::of_stderr())).await
+        import::import(&engine, &*contents, from, &mut Progress::new(ProgressForm::of_stderr())).await
     })?;
     println!("imported {}", told(&manifest));
     Ok(())

@@ -12,7 +12,7 @@ const CHECK_EVERY: u64 = 256;
 
 /// What is shown.
 pub struct Progress {
-    form: Form,
+    form: ProgressForm,
     phase: &'static str,
     /// Rows in all, where that is known.
     total: Option<u64>,
@@ -26,7 +26,7 @@ pub struct Progress {
 
 /// How it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ProgressForm {
     /// One line that changes.
     Bar,
     /// A line every now and then.
@@ -36,7 +36,7 @@ pub enum Form {
     Nothing,
 }
 
-impl Form {
+impl ProgressForm {
     /// What suits the error output.
     pub fn of_stderr() -> Self {
         if std::io::stderr().is_terminal() { Self::Bar } else { Self::Lines }
@@ -44,7 +44,7 @@ impl Form {
 }
 
 impl Progress {
-    pub fn new(form: Form) -> Self {
+    pub fn new(form: ProgressForm) -> Self {
         let now = Instant::now();
         Self { form, phase: "", total: None, done: 0, skipped: 0, checked: 0, began: now, shown: now }
     }
@@ -62,7 +62,7 @@ impl Progress {
             return;
         }
         self.checked = self.done;
-        let every = if self.form == Form::Bar { BAR_EVERY } else { LINE_EVERY };
+        let every = if self.form == ProgressForm::Bar { BAR_EVERY } else { LINE_EVERY };
         if self.shown.elapsed() >= every {
             self.show();
         }
@@ -77,7 +77,7 @@ impl Progress {
     /// Ends the part that was begun.
     pub fn end(&mut self) {
         self.show();
-        if self.form == Form::Bar {
+        if self.form == ProgressForm::Bar {
             eprintln!();
         }
     }
@@ -88,10 +88,10 @@ impl Progress {
         let mut out = std::io::stderr().lock();
         // Who does not see it loses nothing.
         let _ = match self.form {
-            Form::Bar => write!(out, "\r{line}\x1b[K"),
-            Form::Lines => writeln!(out, "{line}"),
+            ProgressForm::Bar => write!(out, "\r{line}\x1b[K"),
+            ProgressForm::Lines => writeln!(out, "{line}"),
             #[cfg(test)]
-            Form::Nothing => Ok(()),
+            ProgressForm::Nothing => Ok(()),
         };
         let _ = out.flush();
     }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_line_tells_the_part_that_is_done_and_the_pace_of_this_run() {
-        let mut progress = Progress::new(Form::Nothing);
+        let mut progress = Progress::new(ProgressForm::Nothing);
         progress.begin("loading", Some(200));
         progress.skip(50);
         progress.add(50);

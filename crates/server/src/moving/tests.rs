@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use super::export::export;
 use super::import::import;
 use super::manifest::Manifest;
-use super::progress::{Form, Progress};
+use super::progress::{Progress, ProgressForm};
 
 /// Transactions that fill a store.
 type Filling = Vec<(u8, Vec<u8>, Vec<(Vec<u8>, Option<Vec<u8>>)>)>;
@@ -98,11 +98,11 @@ fn no_contents() -> MemoryContents {
 }
 
 async fn export_to(engine: &Arc<dyn Engine>, folder: &Path) -> anyhow::Result<Manifest> {
-    export(&**engine, &no_contents(), folder, &mut Progress::new(Form::Nothing)).await
+    export(&**engine, &no_contents(), folder, &mut Progress::new(ProgressForm::Nothing)).await
 }
 
 async fn import_from(folder: &Path, engine: &Arc<dyn Engine>) -> anyhow::Result<Manifest> {
-    import(engine, &no_contents(), folder, &mut Progress::new(Form::Nothing)).await
+    import(engine, &no_contents(), folder, &mut Progress::new(ProgressForm::Nothing)).await
 }
 
 /// Moves a store and compares all of it, and that what is written then comes after what was written before.
