@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Kept;
+use super::KeptTraffic;
 
 /// Raised when the form changes; an older form is dropped like a damaged file.
 const VERSION: u32 = 1;
@@ -20,7 +20,7 @@ pub(super) const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
 const FILE_BYTES_MAX: u64 = BODY_BYTES_MAX as u64 + 1024;
 
 /// What the file holds; `None` if there is none that can be used.
-pub(super) fn load(path: &Path) -> Option<Kept> {
+pub(super) fn load(path: &Path) -> Option<KeptTraffic> {
     match read(path) {
         Ok(kept) => kept,
         Err(reason) => {
@@ -35,7 +35,7 @@ pub(super) fn load(path: &Path) -> Option<Kept> {
     }
 }
 
-fn read(path: &Path) -> Result<Option<Kept>, String> {
+fn read(path: &Path) -> Result<Option<KeptTraffic>, String> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -45,12 +45,12 @@ pub struct TrafficSettings {
 /// What was asked of every table.
 pub struct Traffic {
     settings: TrafficSettings,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptTraffic>,
 }
 
 /// What is kept across restarts.
 #[derive(Default, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct KeptTraffic {
     /// By account and lower-case name.
     #[serde(deserialize_with = "tables_by_name")]
     tables: BTreeMap<(String, String), TableTraffic>,
@@ -122,7 +122,7 @@ impl Traffic {
 
     /// Forgets everything, for whoever changed a design and wants to see the new one alone.
     pub fn clear(&self) {
-        *self.lock() = Kept::default();
+        *self.lock() = KeptTraffic::default();
     }
 
     /// The traffic of each table, copied so that no request waits for whoever reads it.
@@ -154,7 +154,7 @@ impl Traffic {
         self.lock().accounts.iter().map(|(name, rate)| (name.clone(), rate.clone())).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptTraffic> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,7 +168,7 @@ impl RecordSink for Traffic {
     }
 }
 
-impl Kept {
+impl KeptTraffic {
     fn observe(&mut self, record: &AccessRecord) {
         self.past.observe(record);
         let Some(account) = &record.account else { return };
