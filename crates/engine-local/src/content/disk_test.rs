@@ -179,7 +179,7 @@ async fn what_a_crash_left_without_an_index_row_is_given_back_and_nothing_else_i
         let content = put(&engine, number, 300_000).await.unwrap();
         // As after a crash between the sync and the commit of the index row.
         let parts = engine.contents().parts().put.clone();
-        let reserved = parts.extents.reserve(super::extents::Kind::Small, 200_000).unwrap();
+        let reserved = parts.extents.reserve(super::extents::ExtentKind::Small, 200_000).unwrap();
         std::os::unix::fs::FileExt::write_all_at(
             &reserved.extent.extent.file,
             &[9; 200_000],

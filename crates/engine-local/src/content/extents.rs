@@ -24,12 +24,12 @@ pub(crate) const ALIGNMENT: u64 = 4096;
 
 /// Which extent a content goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ExtentKind {
     Small,
     Large,
 }
 
-impl Kind {
+impl ExtentKind {
     /// For a content that takes so many bytes.
     pub(crate) fn of(stored_bytes: u64) -> Self {
         if stored_bytes <= SMALL_CONTENT_BYTES_MAX { Self::Small } else { Self::Large }
@@ -108,15 +108,15 @@ impl Extents {
     }
 
     /// Reserves a region for so many bytes. May make a file, so it is called where that may block.
-    pub(crate) fn reserve(&self, kind: Kind, bytes: u64) -> Result<Reserved, ExtentError> {
+    pub(crate) fn reserve(&self, kind: ExtentKind, bytes: u64) -> Result<Reserved, ExtentError> {
         let aligned = bytes.next_multiple_of(ALIGNMENT);
         if aligned > EXTENT_BYTES / 2 {
             let extent = self.make(HEADER_BYTES + aligned)?;
             return Ok(reserved(extent, HEADER_BYTES, bytes));
         }
         let place = match kind {
-            Kind::Small => 0,
-            Kind::Large => 1,
+            ExtentKind::Small => 0,
+            ExtentKind::Large => 1,
         };
         let mut open = lock(&self.open[place]);
         let has_room = |open: &OpenExtent| open.next_offset + aligned <= EXTENT_BYTES;

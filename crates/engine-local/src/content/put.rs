@@ -15,7 +15,7 @@ use tavola_engine::{
     SpaceId,
 };
 
-use super::extents::{ExtentError, Extents, Kind, Reserved, WrittenExtent};
+use super::extents::{ExtentError, ExtentKind, Extents, Reserved, WrittenExtent};
 use super::index::{Index, IndexRow};
 use super::read::read_stored;
 use super::readers::Readers;
@@ -58,8 +58,8 @@ pub(crate) async fn put(
         let is_last = pieces.is_complete();
         let room = match writer.kind {
             // Synced at their end, which is near.
-            Kind::Small => None,
-            Kind::Large => Some(parts.large.room(next.iter().map(Bytes::len).sum()).await),
+            ExtentKind::Small => None,
+            ExtentKind::Large => Some(parts.large.room(next.iter().map(Bytes::len).sum()).await),
         };
         let writing = tokio::task::spawn_blocking(move || {
             next.iter().try_for_each(|piece| writer.write(piece))?;
@@ -145,10 +145,10 @@ pub(crate) fn move_content(
 }
 
 impl PutParts {
-    fn queue_of(&self, kind: Kind) -> &Arc<SyncQueue> {
+    fn queue_of(&self, kind: ExtentKind) -> &Arc<SyncQueue> {
         match kind {
-            Kind::Small => &self.small,
-            Kind::Large => &self.large,
+            ExtentKind::Small => &self.small,
+            ExtentKind::Large => &self.large,
         }
     }
 }
@@ -158,7 +158,7 @@ struct Writer {
     extents: Arc<Extents>,
     syncs: Arc<SyncQueue>,
     disk: Arc<DiskGuard>,
-    kind: Kind,
+    kind: ExtentKind,
     size: ContentSize,
     /// In the order of the content.
     reserved: Vec<Reserved>,
@@ -172,7 +172,7 @@ struct Writer {
 impl Writer {
     fn new(parts: &PutParts, size: ContentSize) -> Result<Self, EngineError> {
         let stored = stored_bytes(size.bytes_max());
-        let kind = Kind::of(stored);
+        let kind = ExtentKind::of(stored);
         let announced = match size {
             ContentSize::Exactly(_) => vec![parts.disk.admit_bytes(stored)?],
             // Asked for each region.
