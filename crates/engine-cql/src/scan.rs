@@ -22,7 +22,7 @@ use crate::settings::{
     AHEAD_BYTES_MAX, AHEAD_ROWS_MAX, PAGE_BYTES_AIM, PAGE_BYTES_MAX, PAGE_ROWS_FIRST, PAGE_ROWS_MAX,
     PAGE_STEP, SNAPSHOT_BYTES_MAX, SNAPSHOT_ROWS_MAX,
 };
-use crate::spaces::Lease;
+use crate::spaces::SpaceLease;
 use crate::store::{Page, Partition, ROW_PREFIX, Trouble, stored_key};
 
 /// Rows of one partition between two stored keys.
@@ -43,7 +43,7 @@ impl Core {
     /// Visits the rows of a range in order.
     pub async fn scan(
         &self,
-        lease: &mut Lease,
+        lease: &mut SpaceLease,
         range: &ScanRange,
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
@@ -77,7 +77,7 @@ impl Core {
     /// Reads some stretches at once, visits them in order, and notes how large they are.
     async fn visit_stretches(
         &self,
-        lease: &mut Lease,
+        lease: &mut SpaceLease,
         stretches: Vec<Stretch>,
         ahead: Ahead,
         largest: &mut Largest,
@@ -125,7 +125,7 @@ impl Core {
     /// Visits one stretch to its end.
     async fn visit_stretch(
         &self,
-        lease: &mut Lease,
+        lease: &mut SpaceLease,
         mut stretch: Stretch,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>, EngineError> {
@@ -309,7 +309,7 @@ fn visit_rows(partition: &Partition, rows: &[(Bytes, StoredRow)], visit: &mut Vi
 }
 
 /// The stretch of a range that lies in one partition.
-fn only_stretch(lease: &Lease, range: &ScanRange) -> Option<Stretch> {
+fn only_stretch(lease: &SpaceLease, range: &ScanRange) -> Option<Stretch> {
     let before = range.before.as_ref()?;
     let from = &range.from.partition;
     // The partition right behind one is the one with a zero byte more.
@@ -321,7 +321,7 @@ fn only_stretch(lease: &Lease, range: &ScanRange) -> Option<Stretch> {
 }
 
 /// The rows of a partition that lie in a range; `None` if the partition lies behind it.
-fn stretch_of(lease: &Lease, range: &ScanRange, bytes: Bytes) -> Option<Stretch> {
+fn stretch_of(lease: &SpaceLease, range: &ScanRange, bytes: Bytes) -> Option<Stretch> {
     let from = if range.from.partition == bytes { stored_key(&range.from.row) } else { stored_key(&[]) };
     let all = Bytes::from_static(&[ROW_PREFIX + 1]);
     let before = match &range.before {

@@ -35,12 +35,12 @@ const WAIT_PERCENT: u32 = 125;
 /// What this server remembers of spaces.
 pub(crate) struct Spaces {
     lease_time: Duration,
-    known: Mutex<HashMap<SpaceId, Lease>>,
+    known: Mutex<HashMap<SpaceId, SpaceLease>>,
 }
 
 /// That a space existed, and until when that may be relied on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lease {
+pub(crate) struct SpaceLease {
     pub space: SpaceId,
     pub stored: StoredSpace,
     began: Instant,
@@ -67,10 +67,10 @@ impl Spaces {
     }
 
     /// A lease of the space, or that it is missing.
-    pub async fn lease(&self, core: &Arc<Core>, space: SpaceId) -> Result<Lease, EngineError> {
+    pub async fn lease(&self, core: &Arc<Core>, space: SpaceId) -> Result<SpaceLease, EngineError> {
         let now = Instant::now();
         if space == SpaceId::CATALOG {
-            return Ok(Lease { space, stored: CATALOG, began: now, until: None });
+            return Ok(SpaceLease { space, stored: CATALOG, began: now, until: None });
         }
         match self.known(space, now) {
             Some(lease) => {
@@ -84,7 +84,7 @@ impl Spaces {
     }
 
     /// Makes sure that what was done under the lease may be answered.
-    pub async fn confirm(&self, core: &Core, lease: &mut Lease) -> Result<(), EngineError> {
+    pub async fn confirm(&self, core: &Core, lease: &mut SpaceLease) -> Result<(), EngineError> {
         let now = Instant::now();
         if lease.holds(now) {
             return Ok(());
@@ -102,7 +102,7 @@ impl Spaces {
     }
 
     /// The last look at the space, if it may be relied on.
-    fn known(&self, space: SpaceId, now: Instant) -> Option<Lease> {
+    fn known(&self, space: SpaceId, now: Instant) -> Option<SpaceLease> {
         self.lock().get(&space).copied().filter(|lease| lease.holds(now))
     }
 
@@ -111,9 +111,9 @@ impl Spaces {
     }
 
     /// Renews a lease that is half over while others go on with it, once.
-    fn renew_behind(&self, core: &Arc<Core>, lease: Lease) {
+    fn renew_behind(&self, core: &Arc<Core>, lease: SpaceLease) {
         // Whoever comes next takes it for fresh; it ends when it did before.
-        self.lock().insert(lease.space, Lease { began: Instant::now(), ..lease });
+        self.lock().insert(lease.space, SpaceLease { began: Instant::now(), ..lease });
         let core = core.clone();
         tokio::spawn(async move {
             if let Err(EngineError::SpaceMissing { space }) = core.spaces.look(&core, lease.space).await {
@@ -122,7 +122,7 @@ impl Spaces {
         });
     }
 
-    async fn look(&self, core: &Core, space: SpaceId) -> Result<Lease, EngineError> {
+    async fn look(&self, core: &Core, space: SpaceId) -> Result<SpaceLease, EngineError> {
         let began = Instant::now();
         let row = core.get(&bucket_partition(bucket_of(space)), &living_key(space)).await?;
         let stored = row.map(|row| decode_living(&row)).transpose()?;
@@ -130,7 +130,7 @@ impl Spaces {
             self.forget(space);
             return Err(EngineError::SpaceMissing { space });
         };
-        let lease = Lease { space, stored, began, until: Some(began + self.lease_time) };
+        let lease = SpaceLease { space, stored, began, until: Some(began + self.lease_time) };
         let mut known = self.lock();
         if known.len() >= KNOWN_MAX {
             known.retain(|_, lease| lease.holds(began));
@@ -140,12 +140,12 @@ impl Spaces {
     }
 
     /// Nothing under the lock can panic halfway, so what is behind a poisoned one is whole.
-    fn lock(&self) -> MutexGuard<'_, HashMap<SpaceId, Lease>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SpaceId, SpaceLease>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Lease {
+impl SpaceLease {
     fn holds(&self, now: Instant) -> bool {
         self.until.is_none_or(|until| now < until)
     }
@@ -237,7 +237,7 @@ impl Core {
         mut take: impl FnMut(u8, [u8; 16], &StoredRow) + Send,
     ) -> Result<(), EngineError> {
         let mut lease =
-            Lease { space: SpaceId::CATALOG, stored: REGISTRY, began: Instant::now(), until: None };
+            SpaceLease { space: SpaceId::CATALOG, stored: REGISTRY, began: Instant::now(), until: None };
         for bucket in 0..REGISTRY_BUCKETS {
             let range = ScanRange {
                 from: Position::at(&[bucket], &[kind]),
@@ -300,7 +300,7 @@ mod tests {
         let (spaces, space) = (Spaces::new(Duration::from_secs(1)), SpaceId([7; 16]));
         let now = Instant::now();
         let looked_at =
-            |began| Lease { space, stored: [1; 16], began, until: Some(began + spaces.lease_time) };
+            |began| SpaceLease { space, stored: [1; 16], began, until: Some(began + spaces.lease_time) };
         spaces.lock().insert(space, looked_at(now));
         assert!(spaces.known(space, now + Duration::from_millis(999)).is_some());
         let end = now + Duration::from_secs(1);
