@@ -28,7 +28,7 @@ pub(super) struct Span<V> {
 pub(super) type RowSet = Line<()>;
 
 /// A set of entities. No span has an empty set of rows. Spans share their rows: most have the same.
-pub(super) type KeySet = Line<Arc<RowSet>>;
+pub(super) type EntitySet = Line<Arc<RowSet>>;
 
 impl<V> Span<V> {
     /// The one key in the span, if it holds just one.
@@ -122,7 +122,7 @@ impl RowSet {
     }
 }
 
-impl KeySet {
+impl EntitySet {
     pub fn all() -> Self {
         Self::everywhere(Arc::new(RowSet::everywhere(())))
     }

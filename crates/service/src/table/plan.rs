@@ -14,9 +14,9 @@ use tavola_model::{
     PLAN_RANGES_MAX, PlanKind, PropertyRef,
 };
 
-use super::key_set::{KeySet, RowSet, Span};
+use super::key_set::{EntitySet, RowSet, Span};
 
-/// A comparison cuts the line of partitions at most twice, on both sides of one key, and `KeySet` widens the rows
+/// A comparison cuts the line of partitions at most twice, on both sides of one key, and `EntitySet` widens the rows
 /// of its spans to one range each once there are too many. So no plan has more ranges than the limit.
 const _: () = assert!(2 * FILTER_COMPARISONS_MAX <= PLAN_RANGES_MAX);
 
@@ -33,13 +33,13 @@ pub struct Plan {
 pub fn plan(filter: Option<&Filter>) -> Plan {
     let keys = match filter {
         Some(filter) => admitted_keys(filter),
-        None => KeySet::all(),
+        None => EntitySet::all(),
     };
     Plan::of(&keys)
 }
 
 impl Plan {
-    fn of(keys: &KeySet) -> Self {
+    fn of(keys: &EntitySet) -> Self {
         let mut plan = Plan { ranges: Vec::new(), kind: PlanKind::Point };
         for span in &keys.spans {
             plan.add_partitions(span);
@@ -101,12 +101,12 @@ impl Plan {
 }
 
 /// The entities that the filter can admit.
-fn admitted_keys(filter: &Filter) -> KeySet {
+fn admitted_keys(filter: &Filter) -> EntitySet {
     let negated = negated_nodes(filter);
     let mut chains: Vec<Option<Chain>> = Vec::with_capacity(filter.nodes().len());
     for (node, negated) in filter.nodes().iter().zip(negated) {
         // A node has one parent. If one had two, everything would stand in for it, which is never too small.
-        let mut take = |node: &NodeId| chains[node.index()].take().unwrap_or_else(|| KeySet::all().into());
+        let mut take = |node: &NodeId| chains[node.index()].take().unwrap_or_else(|| EntitySet::all().into());
         let chain = match node {
             FilterNode::Constant(flag) => constant(*flag != negated).into(),
             FilterNode::Compare(comparison) => compare(comparison, negated).into(),
@@ -122,7 +122,7 @@ fn admitted_keys(filter: &Filter) -> KeySet {
         };
         chains.push(Some(chain));
     }
-    chains.pop().flatten().map_or_else(KeySet::all, Chain::resolve)
+    chains.pop().flatten().map_or_else(EntitySet::all, Chain::resolve)
 }
 
 /// For each node, whether an odd number of `not`s stands above it.
@@ -146,7 +146,7 @@ fn negated_nodes(filter: &Filter) -> Vec<bool> {
 /// with the length of the chain and not with its square.
 struct Chain {
     link: Link,
-    sets: Vec<KeySet>,
+    sets: Vec<EntitySet>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -155,8 +155,8 @@ enum Link {
     Intersection,
 }
 
-impl From<KeySet> for Chain {
-    fn from(set: KeySet) -> Self {
+impl From<EntitySet> for Chain {
+    fn from(set: EntitySet) -> Self {
         Self { link: Link::Union, sets: vec![set] }
     }
 }
@@ -169,14 +169,14 @@ impl Chain {
     }
 
     /// The sets as links of another chain: as they are if the link is the same, else resolved to one.
-    fn sets_for(self, link: Link) -> Vec<KeySet> {
+    fn sets_for(self, link: Link) -> Vec<EntitySet> {
         if self.link == link { self.sets } else { vec![self.resolve()] }
     }
 
-    fn resolve(self) -> KeySet {
+    fn resolve(self) -> EntitySet {
         let mut sets = self.sets;
         while sets.len() > 1 {
-            let link_pair = |pair: &[KeySet]| match (pair, self.link) {
+            let link_pair = |pair: &[EntitySet]| match (pair, self.link) {
                 ([left, right], Link::Union) => left.union(right),
                 ([left, right], Link::Intersection) => left.intersection(right),
                 _ => pair[0].clone(),
@@ -187,15 +187,15 @@ impl Chain {
     }
 }
 
-fn constant(flag: bool) -> KeySet {
-    if flag { KeySet::all() } else { KeySet::nowhere() }
+fn constant(flag: bool) -> EntitySet {
+    if flag { EntitySet::all() } else { EntitySet::nowhere() }
 }
 
-fn compare(comparison: &Comparison, negated: bool) -> KeySet {
-    let make: fn(Operator, &[u8]) -> KeySet = match comparison.property {
-        PropertyRef::PartitionKey => KeySet::partitions,
-        PropertyRef::RowKey => KeySet::rows,
-        PropertyRef::Timestamp | PropertyRef::Named(_) => return KeySet::all(),
+fn compare(comparison: &Comparison, negated: bool) -> EntitySet {
+    let make: fn(Operator, &[u8]) -> EntitySet = match comparison.property {
+        PropertyRef::PartitionKey => EntitySet::partitions,
+        PropertyRef::RowKey => EntitySet::rows,
+        PropertyRef::Timestamp | PropertyRef::Named(_) => return EntitySet::all(),
     };
     match comparison.literal() {
         EdmValue::String(text) => {
