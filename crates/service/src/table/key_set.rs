@@ -13,11 +13,11 @@ use tavola_model::{Operator, PLAN_RANGES_MAX};
 /// Values on spans of the key line; spans in order, apart, and never empty. What no span covers has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line<V> {
-    pub spans: Vec<Span<V>>,
+    pub spans: Vec<KeySpan<V>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span<V> {
+pub(super) struct KeySpan<V> {
     pub from: Bytes,
     /// `None` for all the rest of the line.
     pub before: Option<Bytes>,
@@ -30,7 +30,7 @@ pub(super) type RowSet = Line<()>;
 /// A set of entities. No span has an empty set of rows. Spans share their rows: most have the same.
 pub(super) type EntitySet = Line<Arc<RowSet>>;
 
-impl<V> Span<V> {
+impl<V> KeySpan<V> {
     /// The one key in the span, if it holds just one.
     pub fn single_key(&self) -> Option<&Bytes> {
         let before = self.before.as_ref()?;
@@ -41,7 +41,7 @@ impl<V> Span<V> {
 impl<V: Clone + PartialEq> Line<V> {
     /// The value on every key.
     pub fn everywhere(value: V) -> Self {
-        Self { spans: vec![Span { from: Bytes::new(), before: None, value }] }
+        Self { spans: vec![KeySpan { from: Bytes::new(), before: None, value }] }
     }
 
     pub fn nowhere() -> Self {
@@ -60,8 +60,8 @@ impl<V: Clone + PartialEq> Line<V> {
             Operator::Gt => vec![(behind, None)],
             Operator::Ge => vec![(at, None)],
         };
-        let span = |(from, before)| Span { from, before, value: value.clone() };
-        let is_empty = |span: &Span<V>| span.before.as_ref().is_some_and(|before| *before <= span.from);
+        let span = |(from, before)| KeySpan { from, before, value: value.clone() };
+        let is_empty = |span: &KeySpan<V>| span.before.as_ref().is_some_and(|before| *before <= span.from);
         Self { spans: spans.into_iter().map(span).filter(|span| !is_empty(span)).collect() }
     }
 
@@ -78,7 +78,7 @@ impl<V: Clone + PartialEq> Line<V> {
             let value = combine(left.value_at(&from), right.value_at(&from));
             let next = [left.next_cut(&from), right.next_cut(&from)].into_iter().flatten().min();
             if let Some(value) = value {
-                result.push(Span { from, before: next.clone(), value });
+                result.push(KeySpan { from, before: next.clone(), value });
             }
             match next {
                 Some(cut) => from = cut,
@@ -88,7 +88,7 @@ impl<V: Clone + PartialEq> Line<V> {
     }
 
     /// Adds a span behind all others, as part of the last one if that is its direct continuation.
-    fn push(&mut self, span: Span<V>) {
+    fn push(&mut self, span: KeySpan<V>) {
         match self.spans.last_mut() {
             Some(last) if last.before.as_ref() == Some(&span.from) && last.value == span.value => {
                 last.before = span.before;
@@ -115,7 +115,7 @@ impl RowSet {
     fn hull(&self) -> Self {
         match (self.spans.first(), self.spans.last()) {
             (Some(first), Some(last)) => Self {
-                spans: vec![Span { from: first.from.clone(), before: last.before.clone(), value: () }],
+                spans: vec![KeySpan { from: first.from.clone(), before: last.before.clone(), value: () }],
             },
             _ => Self::nowhere(),
         }
@@ -172,7 +172,7 @@ impl EntitySet {
 
 /// A place on a line that only moves on.
 struct Cursor<'a, V> {
-    spans: &'a [Span<V>],
+    spans: &'a [KeySpan<V>],
 }
 
 impl<'a, V> Cursor<'a, V> {

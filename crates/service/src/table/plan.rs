@@ -14,7 +14,7 @@ use tavola_model::{
     PLAN_RANGES_MAX, PlanKind, PropertyRef,
 };
 
-use super::key_set::{EntitySet, RowSet, Span};
+use super::key_set::{EntitySet, KeySpan, RowSet};
 
 /// A comparison cuts the line of partitions at most twice, on both sides of one key, and `EntitySet` widens the rows
 /// of its spans to one range each once there are too many. So no plan has more ranges than the limit.
@@ -66,7 +66,7 @@ impl Plan {
         self
     }
 
-    fn add_partitions(&mut self, span: &Span<Arc<RowSet>>) {
+    fn add_partitions(&mut self, span: &KeySpan<Arc<RowSet>>) {
         let Some(partition) = span.single_key() else {
             // Rows are next to each other only within one partition; across several, all are read.
             self.add(
