@@ -27,9 +27,9 @@ const LONG_READS_MAX: usize = 256;
 
 /// How many rows a read has visited; counted by the read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress(Arc<AtomicUsize>);
+pub(crate) struct RowsVisited(Arc<AtomicUsize>);
 
-impl Progress {
+impl RowsVisited {
     /// Counts a row.
     #[inline]
     pub fn count(&self) {
@@ -73,7 +73,7 @@ impl LongReads {
     /// Runs a read: here while it is short, then on a thread of the pool. Dropping the future ends the read.
     pub async fn run<T: Send + 'static>(
         &self,
-        progress: Progress,
+        progress: RowsVisited,
         mut read: Pin<Box<impl Future<Output = T> + Send + 'static>>,
     ) -> T {
         let short = poll_fn(|context| match read.as_mut().poll(context) {

@@ -15,7 +15,7 @@ use super::tables::table_name;
 use super::transaction::transact_entities;
 use crate::catalog::{Resource, ResourceKind};
 use crate::failure::Failure;
-use crate::long_reads::Progress;
+use crate::long_reads::RowsVisited;
 use crate::service::AnswerBudget;
 
 impl Tables {
@@ -70,7 +70,7 @@ impl Tables {
         room: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<TableOutcome, Failure> {
         let table = self.find(account, &query.table).await?;
-        let progress = Progress::default();
+        let progress = RowsVisited::default();
         let reading = Reading {
             engine: self.engine.clone(),
             clock: self.clock.clone(),

@@ -18,7 +18,7 @@ use super::entities::decode_properties;
 use super::matches::Matcher;
 use super::plan::plan;
 use crate::failure::Failure;
-use crate::long_reads::Progress;
+use crate::long_reads::RowsVisited;
 use crate::service::AnswerBudget;
 
 /// Rows between two readings of the clock.
@@ -44,7 +44,7 @@ pub(crate) struct Reading {
     /// Memory for the page.
     pub room: Option<Arc<dyn AnswerBudget>>,
     /// Counts the rows that are visited.
-    pub progress: Progress,
+    pub progress: RowsVisited,
     /// A page ends where a partition does, as it may on the real service.
     pub pages_end_with_partitions: bool,
 }
