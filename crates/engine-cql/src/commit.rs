@@ -1,7 +1,7 @@
 //! Trying again, and committing a batch whose outcome may be unclear.
 //!
 //! A batch is conditioned on the tick that was read and changes it, so it can be kept only once however often it is
-//! sent. After a failure the head tells what became of it, see [`Head::outcome_of`]; while nothing has, it is sent
+//! sent. After a failure the head tells what became of it, see [`PartitionHead::outcome_of`]; while nothing has, it is sent
 //! again. Only if the cluster cannot be asked, or has written much since, is the outcome unknown.
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tavola_engine::{Cause, StoredRow};
 
 use crate::engine::Core;
-use crate::head::{Attempt, AttemptOutcome, Head};
+use crate::head::{Attempt, AttemptOutcome, PartitionHead};
 use crate::settings::{BACKOFF_MAX, BACKOFF_MIN, CALL_TIME_MAX};
 use crate::store::{Applied, HeadLife, Partition, RowChange, Trouble};
 
@@ -43,9 +43,9 @@ impl Patience {
 pub(crate) struct Commit<'a> {
     pub partition: &'a Partition,
     /// The head that was read.
-    pub before: &'a Head,
+    pub before: &'a PartitionHead,
     /// The head that is written.
-    pub after: &'a Head,
+    pub after: &'a PartitionHead,
     pub attempt: Attempt,
     pub life: HeadLife,
     pub changes: &'a [RowChange<'a>],
@@ -104,7 +104,7 @@ impl Core {
         partition: &Partition,
         keys: &[Bytes],
         patience: &mut Patience,
-    ) -> Result<(Head, Vec<(Bytes, StoredRow)>), Trouble> {
+    ) -> Result<(PartitionHead, Vec<(Bytes, StoredRow)>), Trouble> {
         self.patiently(patience, || self.store.read_rows(partition, keys)).await
     }
 

@@ -14,7 +14,7 @@ const ENTRY_LEN: usize = 16;
 
 /// What is known of a partition as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct PartitionHead {
     /// The version of the last write; `None` if there was none.
     pub tick: Option<u64>,
     /// The last attempts that were kept, the latest last.
@@ -54,7 +54,7 @@ pub(crate) enum AttemptOutcome {
     Unknown,
 }
 
-impl Head {
+impl PartitionHead {
     /// The head after an attempt.
     pub fn after(&self, attempt: Attempt, listing: Listing) -> Self {
         assert!(self.tick < Some(attempt.tick), "ticks of a partition only go up");
@@ -119,8 +119,10 @@ mod tests {
         Attempt { tick, id: tick * 7 }
     }
 
-    fn head_after(ticks: impl IntoIterator<Item = u64>) -> Head {
-        ticks.into_iter().fold(Head::default(), |head, tick| head.after(attempt(tick), Listing::Listed(1)))
+    fn head_after(ticks: impl IntoIterator<Item = u64>) -> PartitionHead {
+        ticks
+            .into_iter()
+            .fold(PartitionHead::default(), |head, tick| head.after(attempt(tick), Listing::Listed(1)))
     }
 
     #[test]
@@ -131,7 +133,7 @@ mod tests {
         assert_eq!(head.outcome_of(attempt(40), Some(30)), AttemptOutcome::Open);
         assert_eq!(head.outcome_of(Attempt { tick: 20, id: 1 }, Some(10)), AttemptOutcome::Lost);
         assert_eq!(head.outcome_of(attempt(15), None), AttemptOutcome::Lost);
-        assert_eq!(Head::default().outcome_of(attempt(15), None), AttemptOutcome::Open);
+        assert_eq!(PartitionHead::default().outcome_of(attempt(15), None), AttemptOutcome::Open);
     }
 
     #[test]
@@ -155,9 +157,9 @@ mod tests {
     #[test]
     fn recent_attempts_read_back_as_they_were_written() {
         let head = head_after([10, 20, 30]);
-        assert_eq!(Head::decode_recent(&head.encode_recent()), Some(head.recent));
-        assert_eq!(Head::decode_recent(&[0; 17]), None);
-        assert_eq!(Head::decode_recent(&[]), Some(vec![]));
+        assert_eq!(PartitionHead::decode_recent(&head.encode_recent()), Some(head.recent));
+        assert_eq!(PartitionHead::decode_recent(&[0; 17]), None);
+        assert_eq!(PartitionHead::decode_recent(&[]), Some(vec![]));
     }
 
     const RECENT_FIXTURE: [u8; 32] = [
@@ -172,8 +174,8 @@ mod tests {
             Attempt { tick: 638_000_000_000_000_001, id: 0x0102_0304_0506_0708 },
             Attempt { tick: 638_000_000_000_000_002, id: 0xFFFE_FDFC_FBFA_F9F8 },
         ];
-        let head = Head { recent: recent.clone(), ..Head::default() };
+        let head = PartitionHead { recent: recent.clone(), ..PartitionHead::default() };
         assert_eq!(head.encode_recent(), &RECENT_FIXTURE[..]);
-        assert_eq!(Head::decode_recent(&RECENT_FIXTURE), Some(recent));
+        assert_eq!(PartitionHead::decode_recent(&RECENT_FIXTURE), Some(recent));
     }
 }

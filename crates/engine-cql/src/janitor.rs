@@ -16,7 +16,7 @@ use tavola_engine::EngineError;
 use crate::commit::Patience;
 use crate::directory::{right_after, shard_of};
 use crate::engine::{Core, read_failed};
-use crate::head::{Attempt, Head, Listing};
+use crate::head::{Attempt, Listing, PartitionHead};
 use crate::lane::fresh_id;
 use crate::settings::{DIRECTORY_PAGE_MAX, DIRECTORY_SHARDS};
 use crate::spaces::Dropped;
@@ -224,7 +224,13 @@ impl Core {
     }
 
     /// Writes a head without rows; true only if that is certain.
-    async fn write_head(&self, partition: &Partition, head: &Head, now: u64, listing: Listing) -> bool {
+    async fn write_head(
+        &self,
+        partition: &Partition,
+        head: &PartitionHead,
+        now: u64,
+        listing: Listing,
+    ) -> bool {
         let tick = now.max(head.tick.unwrap_or(0) + 1);
         let after = head.after(Attempt { tick, id: fresh_id() }, listing);
         let life = if listing == Listing::Unlisted { HeadLife::Expiring } else { HeadLife::Lasting };

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::commit::{Commit, Committed, Patience};
 use crate::engine::Core;
-use crate::head::{Attempt, Head, Listing};
+use crate::head::{Attempt, Listing, PartitionHead};
 use crate::settings::{
     CALL_TIME_MAX, REST_TIME_MAX, RIVAL_TIME, RIVALS_MAX, ROUND_BYTES_MAX, ROUND_READ_BYTES_AIM,
     ROUND_READ_ROWS_MAX, ROUND_ROWS_MAX, ROUND_TRANSACTIONS_MAX, WAITING_TRANSACTIONS_MAX,
@@ -279,7 +279,7 @@ impl Lane {
         writers: &mut Vec<Writer>,
         patience: &mut Patience,
     ) -> Result<Option<View>, Trouble> {
-        let (mut head, mut rows) = (None::<Head>, Vec::new());
+        let (mut head, mut rows) = (None::<PartitionHead>, Vec::new());
         let (mut ready, mut bytes) = (0, 0);
         while ready < writers.len() && (ready == 0 || bytes < ROUND_READ_BYTES_AIM) {
             let counts = writers[ready..].iter().map(|writer| writer.keys.len());

@@ -15,7 +15,7 @@ use tavola_engine::{Cause, StoredRow};
 use tavola_model::DateTime;
 
 use crate::engine::ConnectError;
-use crate::head::{Head, Listing};
+use crate::head::{Listing, PartitionHead};
 
 /// The key of a head. Keys of rows begin with [`ROW_PREFIX`], so it comes before them.
 pub(crate) const HEAD_KEY: &[u8] = &[0];
@@ -159,22 +159,22 @@ impl Store {
         &self,
         partition: &Partition,
         keys: &[Bytes],
-    ) -> Result<(Head, Vec<(Bytes, StoredRow)>), Trouble> {
+    ) -> Result<(PartitionHead, Vec<(Bytes, StoredRow)>), Trouble> {
         let mut all: Vec<&[u8]> = keys.iter().map(|key| key.as_ref()).collect();
         all.push(HEAD_KEY);
         let found = self.execute(&self.read_rows, (&partition.space, partition.bytes.as_ref(), all)).await?;
         let found = found.into_rows_result().map_err(impossible)?;
-        let (mut head, mut rows) = (Head::default(), Vec::new());
+        let (mut head, mut rows) = (PartitionHead::default(), Vec::new());
         type Found = (Bytes, Option<i64>, Option<Bytes>, Option<i64>, Option<i64>, Option<Bytes>);
         for row in found.rows::<Found>().map_err(impossible)? {
             let (key, tick, recent, listed, version, body) = row.map_err(impossible)?;
             if key == HEAD_KEY {
-                let recent = Head::decode_recent(recent.as_deref().unwrap_or_default());
+                let recent = PartitionHead::decode_recent(recent.as_deref().unwrap_or_default());
                 let recent =
                     recent.ok_or_else(|| Trouble::Impossible("the head of a partition is damaged".into()))?;
                 let listing =
                     listed.map_or(Listing::Unlisted, |listed| Listing::Listed(listed.cast_unsigned()));
-                head = Head { tick: tick.map(i64::cast_unsigned), recent, listing };
+                head = PartitionHead { tick: tick.map(i64::cast_unsigned), recent, listing };
             } else {
                 rows.push((key, stored_row(version, body)?));
             }
@@ -214,7 +214,7 @@ impl Store {
         &self,
         partition: &Partition,
         before: Option<u64>,
-        head: &Head,
+        head: &PartitionHead,
         life: HeadLife,
         changes: &[RowChange<'_>],
     ) -> Result<Applied, Trouble> {

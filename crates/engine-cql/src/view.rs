@@ -6,14 +6,14 @@ use bytes::Bytes;
 use tavola_engine::{Change, Decide, Decision, LoadedRow, StoredRow, Transacted};
 use tavola_model::DateTime;
 
-use crate::head::Head;
+use crate::head::PartitionHead;
 use crate::store::RowChange;
 
 /// Rows of a partition while a round decides.
 #[derive(Default)]
 pub(crate) struct View {
     /// The head as it was read.
-    pub head: Head,
+    pub head: PartitionHead,
     rows: BTreeMap<Bytes, Slot>,
     /// The highest version given in this round or before it.
     last_tick: u64,
@@ -44,7 +44,7 @@ pub(crate) enum LaneDecision {
 }
 
 impl View {
-    pub fn new(head: Head, found: Vec<(Bytes, StoredRow)>, transaction_bytes_max: usize) -> Self {
+    pub fn new(head: PartitionHead, found: Vec<(Bytes, StoredRow)>, transaction_bytes_max: usize) -> Self {
         let last_tick = head.tick.unwrap_or(0);
         let slot = |(key, row)| (key, Slot { row: Some(row), is_changed: false });
         Self { head, rows: found.into_iter().map(slot).collect(), last_tick, bytes: 0, transaction_bytes_max }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn view() -> View {
-        let head = Head::default().after(Attempt { tick: 100, id: 1 }, Listing::Listed(100));
+        let head = PartitionHead::default().after(Attempt { tick: 100, id: 1 }, Listing::Listed(100));
         let row = StoredRow { version: at(100), body: Bytes::from("old") };
         View::new(head, vec![(Bytes::from("a"), row)], TRANSACTION_BYTES_MAX)
     }
