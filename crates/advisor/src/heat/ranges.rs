@@ -27,12 +27,12 @@ const BOUNDARY_BYTES_MAX: usize = 128;
 
 /// A place in the keys of a table. Cheap to clone, because every column has a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct KeyPosition {
     pub partition: Arc<str>,
     pub row: Arc<str>,
 }
 
-impl Key {
+impl KeyPosition {
     pub fn new(partition: &str, row: &str) -> Self {
         Self { partition: cut(partition).into(), row: cut(row).into() }
     }
@@ -55,7 +55,7 @@ fn cut(text: &str) -> &str {
 /// Where ranges begin, in order; the first begins before every key. Each ends where the next begins.
 #[derive(Debug)]
 pub(super) struct RangeList {
-    pub starts: Vec<Key>,
+    pub starts: Vec<KeyPosition>,
 }
 
 impl RangeList {
@@ -102,7 +102,7 @@ impl RangeList {
             .map(|key| Arc::as_ptr(&key.partition))
             .collect();
         let own = self.starts.iter().filter(|key| !shared.contains(&Arc::as_ptr(&key.partition)));
-        own.map(Key::heap_bytes).sum::<usize>() + self.starts.capacity() * size_of::<Key>()
+        own.map(KeyPosition::heap_bytes).sum::<usize>() + self.starts.capacity() * size_of::<KeyPosition>()
     }
 }
 
@@ -116,7 +116,7 @@ pub(super) struct Ranges {
 #[derive(Default)]
 struct Load {
     operations: f32,
-    sample: Vec<Key>,
+    sample: Vec<KeyPosition>,
     seen: u32,
     /// The smallest hashes of its keys, sorted.
     hashes: Vec<u64>,
@@ -124,7 +124,7 @@ struct Load {
 
 impl Ranges {
     pub fn new() -> Self {
-        let list = Arc::new(RangeList { starts: vec![Key::new("", "")] });
+        let list = Arc::new(RangeList { starts: vec![KeyPosition::new("", "")] });
         Self { list, loads: vec![Load::default()], draws: 0 }
     }
 
@@ -163,13 +163,14 @@ impl Ranges {
 
     /// Memory that it takes.
     pub fn bytes(&self) -> usize {
-        let samples = self.loads.iter().flat_map(|load| &load.sample).map(Key::heap_bytes).sum::<usize>();
-        let load = SAMPLE_MAX * size_of::<Key>() + HASHES_MAX * size_of::<u64>() + size_of::<Load>();
+        let samples =
+            self.loads.iter().flat_map(|load| &load.sample).map(KeyPosition::heap_bytes).sum::<usize>();
+        let load = SAMPLE_MAX * size_of::<KeyPosition>() + HASHES_MAX * size_of::<u64>() + size_of::<Load>();
         samples + self.loads.len() * load
     }
 
     fn merge(&mut self, total: f32) -> bool {
-        let mut starts: Vec<Key> = Vec::with_capacity(self.loads.len());
+        let mut starts: Vec<KeyPosition> = Vec::with_capacity(self.loads.len());
         let mut loads: Vec<Load> = Vec::with_capacity(self.loads.len());
         for (start, load) in self.list.starts.iter().zip(self.loads.drain(..)) {
             match loads.last_mut() {
@@ -193,7 +194,7 @@ impl Ranges {
             (0..self.loads.len()).filter(|index| self.loads[*index].operations > total * SPLIT_AT).collect();
         busy.sort_by(|left, right| self.loads[*right].operations.total_cmp(&self.loads[*left].operations));
         let room = RANGES_MAX - self.loads.len();
-        let mut cuts: Vec<(usize, Key)> = busy
+        let mut cuts: Vec<(usize, KeyPosition)> = busy
             .into_iter()
             .filter_map(|index| Some((index, self.boundary(index, total)?)))
             .take(room)
@@ -213,13 +214,14 @@ impl Ranges {
     }
 
     /// Where to split a range; nowhere if all its operations are on one key.
-    fn boundary(&self, index: usize, total: f32) -> Option<Key> {
+    fn boundary(&self, index: usize, total: f32) -> Option<KeyPosition> {
         let (start, end) = (&self.list.starts[index], self.list.starts.get(index + 1));
         let mut sample = self.loads[index].sample.clone();
         sample.sort();
         let (first, last) = (sample.first()?.clone(), sample.last()?.clone());
-        let by_prefix = |key: &Key| Key::new(prefix(&key.partition), "");
-        let by_partition = |key: &Key| Key { partition: key.partition.clone(), row: "".into() };
+        let by_prefix = |key: &KeyPosition| KeyPosition::new(prefix(&key.partition), "");
+        let by_partition =
+            |key: &KeyPosition| KeyPosition { partition: key.partition.clone(), row: "".into() };
         let boundary = if prefix(&first.partition) != prefix(&last.partition) {
             nearest_change(&sample, by_prefix)
         } else if first.partition != last.partition {
@@ -231,10 +233,10 @@ impl Ranges {
     }
 
     /// A partition is first set apart from its neighbours, and then split by its RowKeys.
-    fn boundary_in_partition(&self, index: usize, total: f32, sample: &[Key]) -> Option<Key> {
+    fn boundary_in_partition(&self, index: usize, total: f32, sample: &[KeyPosition]) -> Option<KeyPosition> {
         let partition = &sample.first()?.partition;
-        let begin = Key { partition: partition.clone(), row: "".into() };
-        let behind = Key { partition: format!("{partition}\0").into(), row: "".into() };
+        let begin = KeyPosition { partition: partition.clone(), row: "".into() };
+        let behind = KeyPosition { partition: format!("{partition}\0").into(), row: "".into() };
         if self.list.starts[index] < begin {
             return Some(begin);
         }
@@ -246,7 +248,7 @@ impl Ranges {
         if operations < total * ROWS_SPLIT_AT {
             return None;
         }
-        nearest_change(sample, Key::clone)
+        nearest_change(sample, KeyPosition::clone)
     }
 }
 
@@ -257,14 +259,14 @@ impl Load {
         let hash = xxh3_64(key.0.as_bytes()) ^ xxh3_64(key.1.as_bytes()).rotate_left(1);
         self.note_hash(hash);
         if self.sample.len() < SAMPLE_MAX {
-            self.sample.push(Key::new(key.0, key.1));
+            self.sample.push(KeyPosition::new(key.0, key.1));
             return;
         }
         // Keys that came lately are likelier to be in the sample: the traffic moves.
         let among = u64::from(self.seen.min(1024));
         let place = xxh3_64(&draw.to_le_bytes()) % among;
         if let Some(old) = usize::try_from(place).ok().and_then(|place| self.sample.get_mut(place)) {
-            *old = Key::new(key.0, key.1);
+            *old = KeyPosition::new(key.0, key.1);
         }
     }
 
@@ -313,11 +315,11 @@ impl Load {
 
     /// The part from a key on.
     #[allow(clippy::cast_precision_loss, reason = "few keys")]
-    fn split_off(&mut self, boundary: &Key) -> Self {
+    fn split_off(&mut self, boundary: &KeyPosition) -> Self {
         let sample = std::mem::take(&mut self.sample);
         let (upper, lower): (Vec<_>, Vec<_>) = sample.into_iter().partition(|key| key >= boundary);
         let share = upper.len() as f32 / (upper.len() + lower.len()).max(1) as f32;
-        let part = |sample: Vec<Key>, share: f32| {
+        let part = |sample: Vec<KeyPosition>, share: f32| {
             let mut load = Self { operations: self.operations * share, ..Self::default() };
             for key in &sample {
                 load.note_hash(
@@ -335,7 +337,7 @@ impl Load {
 }
 
 /// Among sorted keys, the place nearest to the middle where what `of` gives changes.
-fn nearest_change(sample: &[Key], of: impl Fn(&Key) -> Key) -> Option<Key> {
+fn nearest_change(sample: &[KeyPosition], of: impl Fn(&KeyPosition) -> KeyPosition) -> Option<KeyPosition> {
     let middle = sample.len() / 2;
     let changes = (1..sample.len()).filter(|index| of(&sample[*index]) != of(&sample[index - 1]));
     changes.min_by_key(|index| index.abs_diff(middle)).map(|index| of(&sample[index]))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::column::{Column, Counts};
 use super::marks::marks;
-use super::ranges::{Key, RangeList, prefix};
+use super::ranges::{KeyPosition, RangeList, prefix};
 use super::table::TableHeat;
 use super::{HeatCell, HeatColumn, HeatKey, HeatMetric, HeatQuery, HeatRow, HeatView};
 
@@ -97,17 +97,17 @@ fn rows_max(asked: usize) -> usize {
 struct Window {
     from: i64,
     to: i64,
-    key_from: Key,
-    key_to: Option<Key>,
+    key_from: KeyPosition,
+    key_to: Option<KeyPosition>,
 }
 
 impl Window {
     fn of(query: &HeatQuery, columns: &[HeatColumn]) -> Self {
-        let key = |key: &HeatKey| Key::new(&key.partition, &key.row);
+        let key = |key: &HeatKey| KeyPosition::new(&key.partition, &key.row);
         Self {
             from: columns.first().map_or(0, |column| column.from),
             to: columns.last().map_or(0, |column| column.to),
-            key_from: query.key_from.as_ref().map_or_else(|| Key::new("", ""), key),
+            key_from: query.key_from.as_ref().map_or_else(|| KeyPosition::new("", ""), key),
             key_to: query.key_to.as_ref().map(key),
         }
     }
@@ -117,7 +117,7 @@ impl Window {
     }
 
     fn before(&self) -> Option<(&str, &str)> {
-        self.key_to.as_ref().map(Key::as_pair)
+        self.key_to.as_ref().map(KeyPosition::as_pair)
     }
 
     fn holds(&self, column: &Column) -> bool {
@@ -220,7 +220,7 @@ fn row(table: &TableHeat, group: std::ops::Range<usize>, window: &Window) -> Hea
         // The end of one partition is where the next range begins.
         from.partition.trim_end_matches('\0').to_owned() + "…"
     };
-    let key = |key: &Key| HeatKey { partition: key.partition.to_string(), row: key.row.to_string() };
+    let key = |key: &KeyPosition| HeatKey { partition: key.partition.to_string(), row: key.row.to_string() };
     HeatRow {
         label,
         from: key(&from),
