@@ -17,7 +17,7 @@ use tavola_model::DateTime;
 use super::contents::name_of;
 use super::export::export;
 use super::import::import;
-use super::manifest::Manifest;
+use super::manifest::ExportManifest;
 use super::progress::{Progress, ProgressForm};
 
 const SPACES: [SpaceId; 2] = [SpaceId([3; 16]), SpaceId([9; 16])];
@@ -74,11 +74,11 @@ async fn all(contents: &dyn ContentStore) -> BTreeMap<Vec<u8>, (FoundContent, Ve
     all
 }
 
-async fn export_to((engine, contents): &Stores, folder: &Path) -> anyhow::Result<Manifest> {
+async fn export_to((engine, contents): &Stores, folder: &Path) -> anyhow::Result<ExportManifest> {
     export(&**engine, &**contents, folder, &mut Progress::new(ProgressForm::Nothing)).await
 }
 
-async fn import_from(folder: &Path, (engine, contents): &Stores) -> anyhow::Result<Manifest> {
+async fn import_from(folder: &Path, (engine, contents): &Stores) -> anyhow::Result<ExportManifest> {
     import(engine, &**contents, folder, &mut Progress::new(ProgressForm::Nothing)).await
 }
 
@@ -93,7 +93,7 @@ async fn contents_move_under_their_ids_to_a_store_of_another_kind_and_back() {
         let folder = root.path().join(format!("export-{number}"));
         let manifest = export_to(&pair[0], &folder).await.unwrap();
         assert_eq!(manifest.content_count(), 10);
-        assert_eq!(Manifest::read(&folder).unwrap(), manifest);
+        assert_eq!(ExportManifest::read(&folder).unwrap(), manifest);
         assert_eq!(import_from(&folder, &pair[1]).await.unwrap(), manifest);
         assert!(all(&*pair[1].1).await == before, "other contents arrived");
         let again = import_from(&folder, &pair[1]).await.unwrap_err().to_string();
@@ -153,7 +153,7 @@ async fn an_import_of_contents_goes_on_where_it_was() {
     let target = memory();
     let path = root.path().join(name_of(SPACES[0]));
     let file = std::fs::read(&path).unwrap();
-    let manifest = Manifest::read(root.path()).unwrap();
+    let manifest = ExportManifest::read(root.path()).unwrap();
     super::import::begin(&*target.0, &*target.1, &manifest).await.unwrap();
     super::contents::load_space(&*target.1, SPACES[0], &path, &mut Progress::new(ProgressForm::Nothing))
         .await

@@ -16,7 +16,7 @@ use tavola_model::DateTime;
 use super::IMPORTING;
 use super::contents;
 use super::file::{self, Opened, RowWriter, name_of};
-use super::manifest::Manifest;
+use super::manifest::ExportManifest;
 use super::progress::Progress;
 use super::rows::{Sum, encode};
 
@@ -32,7 +32,7 @@ pub async fn export(
     contents: &dyn ContentStore,
     folder: &Path,
     progress: &mut Progress,
-) -> anyhow::Result<Manifest> {
+) -> anyhow::Result<ExportManifest> {
     let _lock = take_folder(folder)?;
     let spaces = spaces_of(engine).await?;
     if spaces.contains(&IMPORTING) {
@@ -40,7 +40,7 @@ pub async fn export(
     }
     progress.begin("counting", None);
     let mut manifest =
-        Manifest { tick: last_tick(engine).await?, spaces: BTreeMap::new(), contents: BTreeMap::new() };
+        ExportManifest { tick: last_tick(engine).await?, spaces: BTreeMap::new(), contents: BTreeMap::new() };
     for space in spaces {
         let (sum, newest) = sum_of(engine, space, progress).await?;
         manifest.tick = manifest.tick.max(newest);
@@ -124,7 +124,7 @@ fn take_folder(folder: &Path) -> anyhow::Result<File> {
     if lock.try_lock().is_err() {
         bail!("another export into {} is running", folder.display());
     }
-    if Manifest::is_in(folder) {
+    if ExportManifest::is_in(folder) {
         bail!("{} holds a finished export: name another folder", folder.display());
     }
     match fs::read_to_string(folder.join(FORMAT)) {
@@ -197,7 +197,7 @@ fn changed(space: SpaceId, folder: &Path) -> anyhow::Error {
 }
 
 /// Whether there is no file of a space that the store does not have any more.
-fn check_names(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+fn check_names(folder: &Path, manifest: &ExportManifest) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let name = entry.context("cannot read the folder")?.file_name();
         let name = name.to_string_lossy();

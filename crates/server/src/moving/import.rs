@@ -21,7 +21,7 @@ use super::IMPORTING;
 use super::contents;
 use super::export::{spaces_of, sum_of};
 use super::file::{self, Next, damaged, name_of, open_whole};
-use super::manifest::Manifest;
+use super::manifest::ExportManifest;
 use super::progress::Progress;
 use super::rows::MovedRow;
 
@@ -46,9 +46,9 @@ pub async fn import(
     contents: &dyn ContentStore,
     folder: &Path,
     progress: &mut Progress,
-) -> anyhow::Result<Manifest> {
-    let manifest = Manifest::read(folder)?;
-    let _lock = Manifest::lock(folder)?;
+) -> anyhow::Result<ExportManifest> {
+    let manifest = ExportManifest::read(folder)?;
+    let _lock = ExportManifest::lock(folder)?;
     check_files(folder, &manifest, progress)?;
     begin(&**engine, contents, &manifest).await?;
     progress.begin("loading", Some(manifest.rows() + manifest.content_count()));
@@ -68,7 +68,7 @@ pub async fn import(
 }
 
 /// Whether every file is whole and is the one that the manifest means.
-fn check_files(folder: &Path, manifest: &Manifest, progress: &mut Progress) -> anyhow::Result<()> {
+fn check_files(folder: &Path, manifest: &ExportManifest, progress: &mut Progress) -> anyhow::Result<()> {
     progress.begin("checking", Some(manifest.rows() + manifest.content_count()));
     if !manifest.spaces.contains_key(&SpaceId::CATALOG) {
         bail!("{} has no catalog", folder.display());
@@ -93,7 +93,7 @@ fn check_files(folder: &Path, manifest: &Manifest, progress: &mut Progress) -> a
 pub(super) async fn begin(
     engine: &dyn Engine,
     contents: &dyn ContentStore,
-    manifest: &Manifest,
+    manifest: &ExportManifest,
 ) -> anyhow::Result<()> {
     let spaces = spaces_of(engine).await?;
     let checksum = Bytes::copy_from_slice(&manifest.checksum().to_be_bytes());
@@ -275,7 +275,11 @@ async fn try_load(
 }
 
 /// Reads the store back and compares it with the manifest.
-async fn compare(engine: &dyn Engine, manifest: &Manifest, progress: &mut Progress) -> anyhow::Result<()> {
+async fn compare(
+    engine: &dyn Engine,
+    manifest: &ExportManifest,
+    progress: &mut Progress,
+) -> anyhow::Result<()> {
     progress.begin("reading back", Some(manifest.rows()));
     let mut spaces = spaces_of(engine).await?;
     spaces.retain(|space| *space != IMPORTING);
@@ -300,7 +304,7 @@ async fn compare(engine: &dyn Engine, manifest: &Manifest, progress: &mut Progre
 async fn compare_contents(
     contents: &dyn ContentStore,
     folder: &Path,
-    manifest: &Manifest,
+    manifest: &ExportManifest,
     progress: &mut Progress,
 ) -> anyhow::Result<()> {
     if manifest.contents.is_empty() {

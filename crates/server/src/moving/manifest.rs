@@ -22,7 +22,7 @@ const FORMAT_CONTENTS: u64 = 2;
 
 /// What an export holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manifest {
+pub struct ExportManifest {
     /// No version that the store has given is above this.
     pub tick: DateTime,
     /// The spaces with their sums.
@@ -31,7 +31,7 @@ pub struct Manifest {
     pub contents: BTreeMap<SpaceId, Sum>,
 }
 
-impl Manifest {
+impl ExportManifest {
     /// Rows of all spaces.
     pub fn rows(&self) -> u64 {
         self.spaces.values().map(|sum| sum.rows).sum()

@@ -30,7 +30,7 @@ use tavola_system::SystemClock;
 
 use crate::cluster;
 use crate::settings::Values;
-use manifest::Manifest;
+use manifest::ExportManifest;
 use progress::{Progress, ProgressForm};
 
 /// The space in which an import keeps what it needs to go on. It is there from the first step of an import to its last.
@@ -76,7 +76,7 @@ pub async fn refuse_unfinished(engine: &dyn Engine) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(manifest: &Manifest) -> String {
+fn told(manifest: &ExportManifest) -> String {
     let (spaces, rows) = (manifest.spaces.len(), manifest.rows());
     match manifest.content_count() {
         0 => format!("{spaces} tables, queues and catalogs, {rows} rows; all read back and compared"),

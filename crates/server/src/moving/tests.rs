@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 
 use super::export::export;
 use super::import::import;
-use super::manifest::Manifest;
+use super::manifest::ExportManifest;
 use super::progress::{Progress, ProgressForm};
 
 /// Transactions that fill a store.
@@ -97,11 +97,11 @@ fn no_contents() -> MemoryContents {
     MemoryContents::new(Arc::new(TestClock::new()))
 }
 
-async fn export_to(engine: &Arc<dyn Engine>, folder: &Path) -> anyhow::Result<Manifest> {
+async fn export_to(engine: &Arc<dyn Engine>, folder: &Path) -> anyhow::Result<ExportManifest> {
     export(&**engine, &no_contents(), folder, &mut Progress::new(ProgressForm::Nothing)).await
 }
 
-async fn import_from(folder: &Path, engine: &Arc<dyn Engine>) -> anyhow::Result<Manifest> {
+async fn import_from(folder: &Path, engine: &Arc<dyn Engine>) -> anyhow::Result<ExportManifest> {
     import(engine, &no_contents(), folder, &mut Progress::new(ProgressForm::Nothing)).await
 }
 
@@ -304,7 +304,7 @@ fn two_imports_of_one_folder_at_once_are_refused() {
         fill_much(&*engine, &clock).await;
         let root = tempfile::tempdir().unwrap();
         export_to(&engine, root.path()).await.unwrap();
-        let lock = Manifest::lock(root.path()).unwrap();
+        let lock = ExportManifest::lock(root.path()).unwrap();
         let (target, _) = memory();
         let said = import_from(root.path(), &target).await.unwrap_err().to_string();
         assert!(said.contains("another import of"), "{said}");
