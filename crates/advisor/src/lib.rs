@@ -35,5 +35,5 @@ pub use traffic::{
     Figures, PlanMix, QueueFigures, Second, Span, Summary, TableFigures, Traffic, TrafficSettings,
 };
 pub use whatif::{
-    KeyProblem, Partition, ShapeChange, Side, Sources, WhatIf, WhatIfError, WhatIfReport, what_if,
+    KeyProblem, PartitionShare, ShapeChange, Side, Sources, WhatIf, WhatIfError, WhatIfReport, what_if,
 };

@@ -13,7 +13,7 @@ use tavola_model::{
 };
 use tavola_service::{Service, ServiceSettings};
 
-use super::{KeyProblem, Partition, Side, Sources};
+use super::{KeyProblem, PartitionShare, Side, Sources};
 use crate::Template;
 use crate::facts::Reader;
 use crate::findings::propose::is_forbidden_in_key;
@@ -71,12 +71,12 @@ impl Sizes {
 }
 
 /// The name that counts most.
-pub(super) fn most(counts: &HashMap<String, u64>) -> Option<Partition> {
+pub(super) fn most(counts: &HashMap<String, u64>) -> Option<PartitionShare> {
     let total: u64 = counts.values().sum();
     let (key, count) = counts.iter().max_by(|left, right| left.1.cmp(right.1).then(right.0.cmp(left.0)))?;
     #[allow(clippy::cast_precision_loss, reason = "a share to look at")]
     let share = *count as f64 / total.max(1) as f64;
-    Some(Partition { key: key.clone(), count: *count, share })
+    Some(PartitionShare { key: key.clone(), count: *count, share })
 }
 
 impl Copies {

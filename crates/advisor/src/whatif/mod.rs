@@ -96,11 +96,11 @@ pub struct Side {
     /// Rows they returned.
     pub rows_returned: f64,
     /// The partition that the sampled requests by key meet most.
-    pub hottest: Option<Partition>,
+    pub hottest: Option<PartitionShare>,
     /// The same among the last requests alone: where they meet at one moment.
-    pub hottest_lately: Option<Partition>,
+    pub hottest_lately: Option<PartitionShare>,
     /// The partition with the most entities.
-    pub largest: Option<Partition>,
+    pub largest: Option<PartitionShare>,
     /// Partitions.
     pub partitions: u64,
     /// Entities, with those of an index.
@@ -111,7 +111,7 @@ pub struct Side {
 
 /// A partition and its share.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Partition {
+pub struct PartitionShare {
     /// Its PartitionKey.
     pub key: String,
     /// Requests, or entities.

@@ -11,7 +11,7 @@ use tavola_service::plan;
 
 use super::copy::{Copies, Templates, most};
 use super::translate::{on_copy, translate};
-use super::{Partition, ShapeChange, Side};
+use super::{PartitionShare, ShapeChange, Side};
 use crate::facts::Reader;
 use crate::traffic::{PointSample, TableTraffic};
 
@@ -196,7 +196,7 @@ fn hottest<'a>(
     copies: &Copies,
     templates: &Templates,
     points: impl Iterator<Item = &'a PointSample>,
-) -> (Option<Partition>, Option<Partition>) {
+) -> (Option<PartitionShare>, Option<PartitionShare>) {
     let (mut before, mut after) = (HashMap::<String, u64>::new(), HashMap::<String, u64>::new());
     for point in points {
         *before.entry(point.partition.clone()).or_default() += 1;

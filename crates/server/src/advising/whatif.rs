@@ -6,7 +6,7 @@ use anyhow::{anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tavola_advisor::{Partition, Side, WhatIf, WhatIfReport, shown, shown_bytes, what_if};
+use tavola_advisor::{PartitionShare, Side, WhatIf, WhatIfReport, shown, shown_bytes, what_if};
 use tavola_auth::Account;
 use tavola_service::Service;
 
@@ -179,7 +179,7 @@ fn write_shapes(paper: &mut Paper, report: &WhatIfReport) {
 
 fn write_sides(paper: &mut Paper, before: &Side, after: &Side) {
     paper.line(&paper.dim(&format!("  {:<20}  {:>28}  {:>28}", "", "before", "after")));
-    let partition = |partition: &Option<Partition>| match partition {
+    let partition = |partition: &Option<PartitionShare>| match partition {
         Some(partition) => {
             let key: String = plain(&partition.key).chars().take(20).collect();
             format!("{key} ({:.0} %)", partition.share * 100.0)
