@@ -14,7 +14,7 @@ use tavola_model::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::facts::Reader;
+use crate::facts::TableReader;
 use crate::findings::propose::after_prefix;
 
 /// Walks whose mean is taken.
@@ -50,7 +50,7 @@ enum Below {
 }
 
 /// Estimates how much a table holds. The same table gives the same figures.
-pub(crate) async fn estimate(reader: &Reader<'_>, table: &TableName) -> Result<TableSize, ServiceError> {
+pub(crate) async fn estimate(reader: &TableReader<'_>, table: &TableName) -> Result<TableSize, ServiceError> {
     let mut known: HashMap<Branch, Below> = HashMap::new();
     let mut sum = TableSize::default();
     let mut chance = xxh3_64(table.as_str().as_bytes());
@@ -90,7 +90,7 @@ fn pick(branches: &[Branch], chance: u64) -> Option<&Branch> {
 }
 
 /// Counts what is below a branch if it is little, or finds where it goes on.
-async fn look(reader: &Reader<'_>, table: &TableName, branch: &Branch) -> Result<Below, ServiceError> {
+async fn look(reader: &TableReader<'_>, table: &TableName, branch: &Branch) -> Result<Below, ServiceError> {
     let entities = read(reader, table, branch, None, COUNTED_MAX + 1).await?;
     if entities.len() <= COUNTED_MAX {
         let bytes = entities.iter().map(|entity| entity.properties.entity_bytes(&entity.key)).sum::<usize>();
@@ -180,7 +180,7 @@ impl Branch {
 
 /// The first entities of a branch.
 async fn read(
-    reader: &Reader<'_>,
+    reader: &TableReader<'_>,
     table: &TableName,
     branch: &Branch,
     behind: Option<&Branch>,
@@ -221,7 +221,7 @@ mod tests {
         let service =
             Service::new(engine, Arc::new(SystemClock), Arc::new(SystemRandom), ServiceSettings::default());
         let account = Account::development();
-        let reader = Reader::new(&service, &account);
+        let reader = TableReader::new(&service, &account);
         let table = TableName::parse("Large").unwrap();
         reader.execute(TableCommand::CreateTable(table.clone())).await.unwrap();
         let (mut entities, mut bytes) = (0.0, 0.0);

@@ -72,7 +72,7 @@ pub async fn gather(
 ) -> Result<TableFacts, ServiceError> {
     let mut facts = TableFacts::default();
     for account in accounts {
-        let reader = Reader::new(service, account);
+        let reader = TableReader::new(service, account);
         for table in reader.tables().await? {
             let look =
                 if facts.tables.len() < COUNTED_TABLES_MAX { Look::Up(entities_max) } else { Look::Page };
@@ -97,12 +97,12 @@ enum Look {
 }
 
 /// Reads tables as the holder of their account.
-pub(crate) struct Reader<'a> {
+pub(crate) struct TableReader<'a> {
     service: &'a Service,
     account: &'a Account,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TableReader<'a> {
     pub fn new(service: &'a Service, account: &'a Account) -> Self {
         Self { service, account }
     }

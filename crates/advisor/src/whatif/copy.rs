@@ -15,7 +15,7 @@ use tavola_service::{Service, ServiceSettings};
 
 use super::{KeyProblem, PartitionShare, Side, Sources};
 use crate::Template;
-use crate::facts::Reader;
+use crate::facts::TableReader;
 use crate::findings::propose::is_forbidden_in_key;
 use crate::traffic::plain_text;
 
@@ -108,9 +108,9 @@ impl Copies {
         );
         for copy in [&copies.before, &copies.after] {
             let create = TableCommand::CreateTable(table.clone());
-            Reader::new(copy, &copies.account).execute(create).await?;
+            TableReader::new(copy, &copies.account).execute(create).await?;
         }
-        let source = Reader::new(service, account);
+        let source = TableReader::new(service, account);
         let mut from = None;
         loop {
             let query = QueryEntities { table: table.clone(), filter: None, top: None, from };
@@ -131,13 +131,13 @@ impl Copies {
     }
 
     /// A reader of the copy as it is.
-    pub fn before(&self) -> Reader<'_> {
-        Reader::new(&self.before, &self.account)
+    pub fn before(&self) -> TableReader<'_> {
+        TableReader::new(&self.before, &self.account)
     }
 
     /// A reader of the copy with the proposed keys.
-    pub fn after(&self) -> Reader<'_> {
-        Reader::new(&self.after, &self.account)
+    pub fn after(&self) -> TableReader<'_> {
+        TableReader::new(&self.after, &self.account)
     }
 
     pub fn table(&self) -> &TableName {
@@ -178,7 +178,7 @@ fn empty(sources: &Sources) -> Service {
 }
 
 async fn write(
-    reader: &Reader<'_>,
+    reader: &TableReader<'_>,
     table: &TableName,
     key: &EntityKey,
     entity: &StoredEntity,

@@ -12,7 +12,7 @@ use tavola_service::plan;
 use super::copy::{Copies, Templates, most};
 use super::translate::{on_copy, translate};
 use super::{PartitionShare, ShapeChange, Side};
-use crate::facts::Reader;
+use crate::facts::TableReader;
 use crate::traffic::{PointSample, TableTraffic};
 
 /// Rows that are read for the samples of one shape; the remaining samples are left out.
@@ -154,7 +154,7 @@ impl Side {
 
 /// Runs a query to its last page, or to the end of the first one if it asks for so many entities only.
 async fn run(
-    reader: &Reader<'_>,
+    reader: &TableReader<'_>,
     copies: &Copies,
     filter: Option<Filter>,
     top: Option<u32>,

@@ -4,7 +4,7 @@ use tavola_system::{SystemClock, SystemRandom};
 use tavola_telemetry::{AccessRecord, RecordSink as _};
 
 use super::*;
-use crate::facts::{Reader, gather};
+use crate::facts::{TableReader, gather};
 use crate::testing::{entity, query};
 use crate::{Pattern, Rule, TrafficSettings, findings};
 
@@ -27,7 +27,7 @@ fn account() -> Account {
 /// Four hundred people, keyed by department and number.
 async fn people(service: &Service) {
     let account = account();
-    let reader = Reader::new(service, &account);
+    let reader = TableReader::new(service, &account);
     let table = TableName::parse("People").unwrap();
     reader.execute(TableCommand::CreateTable(table.clone())).await.unwrap();
     for n in 0..400_i32 {
@@ -200,7 +200,7 @@ async fn a_copy_is_bounded_in_entities_and_in_bytes() {
     people(&service).await;
     // Pages have a thousand entities, so a table of more than one page is needed.
     let (account, table) = (account(), TableName::parse("People").unwrap());
-    let reader = Reader::new(&service, &account);
+    let reader = TableReader::new(&service, &account);
     for n in 0..1_000 {
         let key = EntityKey {
             partition: Key::parse("More").unwrap(),
@@ -259,7 +259,7 @@ async fn every_proposal_for_a_query_reads_a_fifth_or_less_and_returns_the_same()
             top: None,
             from: None,
         };
-        let ran = Reader::new(&service, &account).page(query_entities).await.unwrap().plan;
+        let ran = TableReader::new(&service, &account).page(query_entities).await.unwrap().plan;
         let traffic = traffic((0..20).map(|n| query("People", n * 1000, filter, ran.scanned, ran.returned)));
         let found = findings(&traffic, &facts);
         assert_eq!((found.len(), found[0].pattern), (1, pattern), "{filter}: {found:#?}");
@@ -286,7 +286,7 @@ async fn every_proposal_for_load_spreads_it() {
     ];
     for (rule, partition, weight) in cases {
         let (service, account) = (service(), account());
-        let reader = Reader::new(&service, &account);
+        let reader = TableReader::new(&service, &account);
         let table = TableName::parse("People").unwrap();
         reader.execute(TableCommand::CreateTable(table.clone())).await.unwrap();
         let mut records = Vec::new();
@@ -327,7 +327,7 @@ async fn every_proposal_for_load_spreads_it() {
 #[tokio::test]
 async fn padded_numbers_are_asked_for_as_numbers() {
     let (service, account) = (service(), account());
-    let reader = Reader::new(&service, &account);
+    let reader = TableReader::new(&service, &account);
     let table = TableName::parse("People").unwrap();
     reader.execute(TableCommand::CreateTable(table.clone())).await.unwrap();
     for n in 1..=30 {
