@@ -34,7 +34,7 @@ pub(crate) struct RecordHeader {
 
 /// A record in the bytes of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record<'a> {
+pub(crate) struct JournalRecord<'a> {
     pub(crate) header: RecordHeader,
     /// Its changes; empty for a mark.
     pub(crate) payload: &'a [u8],
@@ -60,7 +60,7 @@ pub(crate) fn mark(salt: u64, header: RecordHeader) -> [u8; RECORD_HEADER_LEN] {
 }
 
 /// The record that these bytes begin with, if it is whole and its checksum matches.
-pub(crate) fn read(salt: u64, bytes: &[u8]) -> Option<Record<'_>> {
+pub(crate) fn read(salt: u64, bytes: &[u8]) -> Option<JournalRecord<'_>> {
     let header = bytes.get(..RECORD_HEADER_LEN)?;
     let payload_len = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     let record = bytes.get(..RECORD_HEADER_LEN.checked_add(usize::try_from(payload_len).ok()?)?)?;
@@ -72,7 +72,7 @@ pub(crate) fn read(salt: u64, bytes: &[u8]) -> Option<Record<'_>> {
         synced: read_u64(header, SYNCED_AT),
         tick: read_u64(header, TICK_AT),
     };
-    Some(Record { header, payload: &record[RECORD_HEADER_LEN..] })
+    Some(JournalRecord { header, payload: &record[RECORD_HEADER_LEN..] })
 }
 
 /// Whether some record in `bytes` proves that the record `sequence` was synced.
@@ -136,7 +136,7 @@ mod tests {
     fn what_was_sealed_is_read_and_no_other_bytes_are() {
         let bytes = record(9, b"some changes");
         let header = RecordHeader { sequence: 9, synced: 8, tick: 79 };
-        assert_eq!(read(SALT, &bytes), Some(Record { header, payload: b"some changes" }));
+        assert_eq!(read(SALT, &bytes), Some(JournalRecord { header, payload: b"some changes" }));
         assert_eq!(read(SALT + 1, &bytes), None);
         for length in 0..bytes.len() {
             assert_eq!(read(SALT, &bytes[..length]), None);
