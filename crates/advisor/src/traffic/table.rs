@@ -10,7 +10,7 @@ use super::figures::{PlanMix, TableFigures, TableMinute};
 use super::keys::{InsertOrder, NumberKeys, RowOrder};
 use super::partitions::{PartitionRates, Sampled};
 use super::shapes::{Shapes, partition_asked, reservoir_place};
-use super::writes::{Conflicts, Sizes, Writes};
+use super::writes::{Conflicts, WriteSizes, Writes};
 use crate::shape::cut;
 
 /// Requests by key that are kept for a replay.
@@ -37,7 +37,7 @@ pub(crate) struct TableTraffic {
     pub inserts: InsertOrder,
     pub deletes: RowOrder,
     pub numbers: NumberKeys,
-    pub sizes: Sizes,
+    pub sizes: WriteSizes,
     pub writes: Writes,
     pub conflicts: Conflicts,
     pub points: Vec<PointSample>,
@@ -74,7 +74,7 @@ impl TableTraffic {
             inserts: InsertOrder::default(),
             deletes: RowOrder::default(),
             numbers: NumberKeys::default(),
-            sizes: Sizes::default(),
+            sizes: WriteSizes::default(),
             writes: Writes::default(),
             conflicts: Conflicts::default(),
             points: Vec::new(),

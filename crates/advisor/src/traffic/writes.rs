@@ -71,7 +71,7 @@ impl Writes {
 
 /// How large entities are written.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Sizes {
+pub(crate) struct WriteSizes {
     pub writes: u64,
     pub bytes: u64,
     pub bytes_max: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Sizes {
     pub widest: Option<(String, String)>,
 }
 
-impl Sizes {
+impl WriteSizes {
     pub fn observe(&mut self, record: &AccessRecord) {
         // Of a batch only the sum of the bytes is known; each entity counts as one of average size.
         let (partition, row, properties, entities) = match &record.target {

@@ -41,21 +41,21 @@ pub(super) struct Copies {
     pub is_whole_table: bool,
     pub collisions: KeyProblem,
     pub without_key: KeyProblem,
-    pub sizes_before: Sizes,
-    pub sizes_after: Sizes,
+    pub sizes_before: CopySizes,
+    pub sizes_after: CopySizes,
     /// The new keys of the old ones.
     pub moved: HashMap<(String, String), String>,
 }
 
 /// How much a copy holds.
 #[derive(Default)]
-pub(super) struct Sizes {
+pub(super) struct CopySizes {
     pub entities: u64,
     pub bytes: u64,
     partitions: HashMap<String, u64>,
 }
 
-impl Sizes {
+impl CopySizes {
     fn add(&mut self, key: &EntityKey, entity: &StoredEntity) {
         self.entities += 1;
         self.bytes += entity.properties.entity_bytes(key) as u64;
@@ -97,8 +97,8 @@ impl Copies {
             is_whole_table: true,
             collisions: KeyProblem::default(),
             without_key: KeyProblem::default(),
-            sizes_before: Sizes::default(),
-            sizes_after: Sizes::default(),
+            sizes_before: CopySizes::default(),
+            sizes_after: CopySizes::default(),
             moved: HashMap::new(),
         };
         assert_eq!(
