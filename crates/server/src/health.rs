@@ -28,7 +28,7 @@ use tavola_frontend::{Shutdown, accept};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
-use crate::metrics::{self, Sources};
+use crate::metrics::{self, MetricSources};
 
 /// The least that hyper takes.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -38,7 +38,7 @@ const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Answers until told to stop.
-pub async fn serve(socket: TcpListener, watched: Sources, mut shutdown: Shutdown) {
+pub async fn serve(socket: TcpListener, watched: MetricSources, mut shutdown: Shutdown) {
     let connections = Arc::new(Connections::default());
     loop {
         let (stream, peer) = tokio::select! {
@@ -50,7 +50,7 @@ pub async fn serve(socket: TcpListener, watched: Sources, mut shutdown: Shutdown
 }
 
 /// One request, one answer.
-async fn converse(stream: TcpStream, watched: Sources, slot: Slot) {
+async fn converse(stream: TcpStream, watched: MetricSources, slot: Slot) {
     let service = service_fn(|request: Request<Incoming>| {
         slot.has_request.store(true, Ordering::Relaxed);
         let watched = watched.clone();
@@ -64,7 +64,7 @@ async fn converse(stream: TcpStream, watched: Sources, slot: Slot) {
     let _ = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
 }
 
-async fn answer(request: &Request<Incoming>, watched: &Sources) -> Response<Full<Bytes>> {
+async fn answer(request: &Request<Incoming>, watched: &MetricSources) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     }
@@ -202,7 +202,7 @@ mod tests {
                 ports: Vec::new(),
                 certificate: None,
             };
-            let watched = Sources {
+            let watched = MetricSources {
                 affinity: Some(Affinity::new(member)),
                 recorder: Arc::new(Recorder::new(Vec::new(), clock.clone())),
                 frontend: frontend(&store, clock).await,

@@ -30,7 +30,7 @@ use crate::control::{self, Controlled};
 use crate::files;
 use crate::health;
 use crate::membership::Joined;
-use crate::metrics::Sources;
+use crate::metrics::MetricSources;
 use crate::moving;
 use crate::oidc;
 use crate::otlp::Otlp;
@@ -156,7 +156,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
         clock.clone(),
         stopped_analytics,
     ));
-    let sources = Sources {
+    let sources = MetricSources {
         store: store.clone(),
         affinity,
         recorder: recorder.clone(),

@@ -32,7 +32,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// Where figures come from.
 #[derive(Clone)]
-pub struct Sources {
+pub struct MetricSources {
     /// Where rows are kept.
     pub store: Store,
     /// What there is to say of other servers on it.
@@ -46,7 +46,7 @@ pub struct Sources {
 }
 
 /// Every family of figures, read now.
-pub fn families(sources: &Sources) -> Vec<Family> {
+pub fn families(sources: &MetricSources) -> Vec<Family> {
     let mut families = general();
     families.extend(requests::families(&sources.recorder.counts().read()));
     families.extend(requests::of_recorder(sources.recorder.one_in(), sources.recorder.dropped()));

@@ -18,7 +18,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use tavola_model::Clock;
 use tavola_telemetry::{AccessRecord, RecordSink};
 
-use crate::metrics::{self, Sources};
+use crate::metrics::{self, MetricSources};
 use convert::Identity;
 use send::Collector;
 
@@ -59,7 +59,7 @@ impl Otlp {
     pub fn start(
         self: &Arc<Self>,
         endpoint: &str,
-        sources: Sources,
+        sources: MetricSources,
         clock: Arc<dyn Clock>,
     ) -> anyhow::Result<Sending> {
         let collector = Collector::new(endpoint)?;
@@ -70,7 +70,7 @@ impl Otlp {
         Ok(Sending { otlp: self.clone(), thread })
     }
 
-    fn run(&self, collector: &Collector, sources: &Sources, clock: &dyn Clock) {
+    fn run(&self, collector: &Collector, sources: &MetricSources, clock: &dyn Clock) {
         let identity = Identity::new(clock.now());
         let mut metrics_at = clock.monotonic();
         loop {
