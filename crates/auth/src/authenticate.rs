@@ -14,7 +14,7 @@ use tavola_model::{
 use crate::access::Access;
 use crate::delegation::{self, KeyIssuer};
 use crate::sas::{self, BlobScope, SasFields};
-use crate::shared_key::{self, Scheme, SignedRequest, Spaces};
+use crate::shared_key::{self, Scheme, SignedRequest, WhiteSpace};
 use crate::{Account, Accounts, KeyLimit};
 
 /// Seconds that the date of a signed request may differ from ours
@@ -202,7 +202,7 @@ fn check_shared_key(
     if primary.is_some_and(|text| account.verifies(&text, signature)) {
         return Ok(());
     }
-    let kept = shared_key::text_with(service, scheme, account.name(), &request, Spaces::Kept);
+    let kept = shared_key::text_with(service, scheme, account.name(), &request, WhiteSpace::Kept);
     if kept != text && kept.is_some_and(|text| account.verifies(&text, signature)) {
         return Ok(());
     }

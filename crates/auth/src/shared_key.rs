@@ -45,7 +45,7 @@ pub struct SignedRequest<'a> {
 
 /// What becomes of white space within the values of headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spaces {
+pub(crate) enum WhiteSpace {
     /// Each run is one space, as documented.
     Folded,
     /// It stays, as many clients sign it.
@@ -59,7 +59,7 @@ pub(crate) fn string_to_sign(
     account: &AccountName,
     request: &SignedRequest<'_>,
 ) -> Option<String> {
-    text_with(service, scheme, account, request, Spaces::Folded)
+    text_with(service, scheme, account, request, WhiteSpace::Folded)
 }
 
 /// The same with white space as given.
@@ -68,7 +68,7 @@ pub(crate) fn text_with(
     scheme: Scheme,
     account: &AccountName,
     request: &SignedRequest<'_>,
-    spaces: Spaces,
+    spaces: WhiteSpace,
 ) -> Option<String> {
     match (service, scheme) {
         (StorageService::Table, Scheme::SharedKey) => table_text(account, request),
@@ -101,7 +101,7 @@ fn table_lite_text(account: &AccountName, request: &SignedRequest<'_>) -> Option
 }
 
 /// Blob and queue, version 2009-09-19 and later.
-fn full_text(account: &AccountName, request: &SignedRequest<'_>, spaces: Spaces) -> Option<String> {
+fn full_text(account: &AccountName, request: &SignedRequest<'_>, spaces: WhiteSpace) -> Option<String> {
     let headers = request.headers;
     let lines = signed_lines(headers)?;
     let mut text = String::with_capacity(512);
@@ -151,7 +151,7 @@ fn signed_lines(headers: &HeaderMap) -> Option<[&str; LINES_COUNT]> {
 }
 
 /// Blob and queue.
-fn lite_text(account: &AccountName, request: &SignedRequest<'_>, spaces: Spaces) -> Option<String> {
+fn lite_text(account: &AccountName, request: &SignedRequest<'_>, spaces: WhiteSpace) -> Option<String> {
     let headers = request.headers;
     let mut text = String::with_capacity(512);
     push_line(&mut text, request.method.as_str());
@@ -199,7 +199,7 @@ fn push_line(text: &mut String, line: &str) {
 }
 
 /// Every `x-ms-*` header by name.
-fn push_x_ms_headers(text: &mut String, headers: &HeaderMap, spaces: Spaces) -> Option<()> {
+fn push_x_ms_headers(text: &mut String, headers: &HeaderMap, spaces: WhiteSpace) -> Option<()> {
     let mut names: Vec<&HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("x-ms-")).collect();
     names.sort_unstable_by_key(|name| name.as_str());
@@ -212,7 +212,7 @@ fn push_x_ms_headers(text: &mut String, headers: &HeaderMap, spaces: Spaces) -> 
             }
             let value = value.to_str().ok()?;
             let value = value.trim();
-            if spaces == Spaces::Kept || !has_spaces_to_fold(value) {
+            if spaces == WhiteSpace::Kept || !has_spaces_to_fold(value) {
                 text.push_str(value);
                 continue;
             }
