@@ -24,7 +24,7 @@ use crate::safety::{self, NodeReport};
 use crate::schema;
 use crate::settings::{CONNECT_TIME_MAX, CqlSettings, REQUEST_TIME_MAX, SILENCE_TIME_MAX};
 use crate::spaces::Spaces;
-use crate::store::{Partition, Store, Trouble, stored_key};
+use crate::store::{ClusterStore, Partition, Trouble, stored_key};
 use crate::tls;
 
 /// How long closing waits for writers that are under way.
@@ -74,7 +74,7 @@ pub struct NodeState {
 
 /// What all parts of the engine share.
 pub(crate) struct Core {
-    pub store: Store,
+    pub store: ClusterStore,
     pub clock: Arc<dyn Clock>,
     /// The versions of this server go up from partition to partition; within one, its head sees to that.
     pub ticks: TickClock,
@@ -101,7 +101,7 @@ impl CqlEngine {
         let chosen = schema::check(&session).await?;
         let nodes = safety::check(&session, &settings.keyspace).await?;
         let core = Arc::new(Core {
-            store: Store::prepare(session).await?,
+            store: ClusterStore::prepare(session).await?,
             ticks: TickClock::starting_above(DateTime::MIN, clock.clone()),
             clock,
             lanes: Lanes::default(),

@@ -80,7 +80,7 @@ pub(crate) struct Page {
 }
 
 /// The cluster, with its statements prepared.
-pub(crate) struct Store {
+pub(crate) struct ClusterStore {
     pub session: Session,
     read_rows: PreparedStatement,
     read_row: PreparedStatement,
@@ -98,7 +98,7 @@ pub(crate) struct Store {
 
 type Values<'a> = Box<dyn SerializeRow + Send + Sync + 'a>;
 
-impl Store {
+impl ClusterStore {
     pub async fn prepare(session: Session) -> Result<Self, ConnectError> {
         let prepare = async |text: &str, consistency| -> Result<PreparedStatement, ConnectError> {
             let mut statement = session.prepare(text).await.map_err(ConnectError::failed)?;

@@ -23,7 +23,7 @@ use crate::journal::JournalWriter;
 use crate::overlay::Overlay;
 use crate::reclaim::ReclaimSignal;
 use crate::settings::STALL_CHECK_US;
-use crate::store::{CommitBatch, Store};
+use crate::store::{CommitBatch, LocalStore};
 
 pub(crate) const POISONED: &str = "an earlier write to the disk failed";
 /// A wait for flushes or compaction that is worth a line in the log.
@@ -32,7 +32,7 @@ const STALL_TOLD: Duration = Duration::from_secs(1);
 /// What the engine's threads share.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<LocalStore>,
     pub(crate) queue: Arc<CommitQueue>,
     pub(crate) overlay: Arc<Overlay>,
     pub(crate) disk: Arc<DiskGuard>,
@@ -283,7 +283,7 @@ impl Group {
         }
     }
 
-    fn create_space(&mut self, id: SpaceId, answer: TaskReply<()>, store: &Store) {
+    fn create_space(&mut self, id: SpaceId, answer: TaskReply<()>, store: &LocalStore) {
         self.answers.push(answer);
         if self.current_space(id, store).is_none() {
             let made = self.spaces.iter().filter(|change| matches!(change, SpaceChange::Made(_))).count();
@@ -292,7 +292,7 @@ impl Group {
         }
     }
 
-    fn drop_space(&mut self, id: SpaceId, answer: TaskReply<()>, store: &Store) {
+    fn drop_space(&mut self, id: SpaceId, answer: TaskReply<()>, store: &LocalStore) {
         self.answers.push(answer);
         if let Some(space) = self.current_space(id, store) {
             space.refuse_writes();
@@ -301,7 +301,7 @@ impl Group {
     }
 
     /// The space of this id as it is after this group so far.
-    fn current_space(&self, id: SpaceId, store: &Store) -> Option<Arc<Space>> {
+    fn current_space(&self, id: SpaceId, store: &LocalStore) -> Option<Arc<Space>> {
         match self.spaces.iter().rev().find(|change| change.space().id == id) {
             Some(SpaceChange::Made(space)) => Some(space.clone()),
             Some(SpaceChange::Dropped(_)) => None,
@@ -371,7 +371,7 @@ mod tests {
     /// A committer whose thread does not run.
     fn idle_committer(folder: &std::path::Path) -> Committer {
         let (store, journal) =
-            Store::open(DataFolder::open(folder).unwrap(), &LocalSettings::new(folder)).unwrap();
+            LocalStore::open(DataFolder::open(folder).unwrap(), &LocalSettings::new(folder)).unwrap();
         let shared = Shared {
             store: Arc::new(store),
             queue: Arc::default(),
@@ -450,7 +450,8 @@ mod tests {
         let slot = |space| store.catalog.space(space).map(|space| space.slot).ok();
         assert_eq!((slot(kept), slot(gone), slot(again)), (Some(2), None, Some(5)));
         drop((committer, store));
-        let store = Store::open(DataFolder::open(folder.path()).unwrap(), &LocalSettings::new(folder.path()));
+        let store =
+            LocalStore::open(DataFolder::open(folder.path()).unwrap(), &LocalSettings::new(folder.path()));
         let catalog = store.unwrap().0.catalog;
         let slot = |space| catalog.space(space).map(|space| space.slot).ok();
         assert_eq!((slot(kept), slot(gone), slot(again)), (Some(2), None, Some(5)));

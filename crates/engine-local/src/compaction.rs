@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::settings::{COMPACTION_NICENESS, OLD_FILES_CHECK_MS};
-use crate::store::{PanicWatch, Store};
+use crate::store::{LocalStore, PanicWatch};
 use crate::tree::StoreTree;
 
 /// The trees that may have files to compact.
@@ -68,7 +68,7 @@ enum Taken {
 }
 
 /// Compacts what is on the list until it is closed. Several threads may do so: a file is in one compaction at a time.
-pub(crate) fn run(store: &Store, list: &CompactionList) {
+pub(crate) fn run(store: &LocalStore, list: &CompactionList) {
     give_way();
     let _watch = PanicWatch(store);
     loop {

@@ -27,7 +27,7 @@ use crate::row::{self, decode_key, encode_key};
 use crate::settings::{
     KEY_BYTES_MAX, LocalSettings, ROWS_READ_INLINE, SCAN_ROWS_AT_ONCE, TRANSACTION_BYTES_MAX,
 };
-use crate::store::Store;
+use crate::store::LocalStore;
 use crate::{compaction, flush, reclaim};
 
 const CLOSED: &str = "the engine is closed";
@@ -53,7 +53,7 @@ impl LocalEngine {
         disk: ContentDisk,
     ) -> Result<Arc<Self>, OpenError> {
         let folder = DataFolder::open(&settings.data_dir)?;
-        let (store, journal) = Store::open(folder, &settings)?;
+        let (store, journal) = LocalStore::open(folder, &settings)?;
         let store = Arc::new(store);
         let shared = Shared {
             queue: Arc::default(),
@@ -450,7 +450,7 @@ pub(crate) enum ScanState {
 }
 
 impl Scan {
-    pub(crate) fn new(store: &Store, space: Arc<Space>, range: &ScanRange) -> Result<Self, EngineError> {
+    pub(crate) fn new(store: &LocalStore, space: Arc<Space>, range: &ScanRange) -> Result<Self, EngineError> {
         let from = StoredBound::of(&space, &range.from);
         let from = if from.is_cut { Bound::Excluded(from.key) } else { Bound::Included(from.key) };
         let before = match &range.before {

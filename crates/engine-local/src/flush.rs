@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::compaction::CompactionList;
-use crate::store::{PanicWatch, Store};
+use crate::store::{LocalStore, PanicWatch};
 
 /// Wakes the flush thread.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl FlushSignal {
 }
 
 /// Flushes until the signal is closed. What is not flushed then is in journals.
-pub(crate) fn run(store: &Store, signal: &FlushSignal, compactions: &CompactionList) {
+pub(crate) fn run(store: &LocalStore, signal: &FlushSignal, compactions: &CompactionList) {
     let _watch = PanicWatch(store);
     while signal.wait() {
         if let Err(error) = flush_all(store, compactions) {
@@ -57,7 +57,7 @@ pub(crate) fn run(store: &Store, signal: &FlushSignal, compactions: &CompactionL
     }
 }
 
-fn flush_all(store: &Store, compactions: &CompactionList) -> lsm_tree::Result<()> {
+fn flush_all(store: &LocalStore, compactions: &CompactionList) -> lsm_tree::Result<()> {
     store.journals.make_spare(store.last_tick().ticks())?;
     for tree in store.flush()? {
         compactions.add(tree);

@@ -18,7 +18,7 @@ use crate::disk::DiskGuard;
 use crate::settings::{
     FLUSH_CHECK_MS, GARBAGE_ONE_IN, RECLAIM_CHECK_MS, RECLAIM_GATHER_MS, REWRITE_BYTES_MAX,
 };
-use crate::store::Store;
+use crate::store::LocalStore;
 
 /// Wakes the reclaim thread.
 #[derive(Default)]
@@ -87,7 +87,7 @@ enum Pass {
 }
 
 /// Reclaims until the signal is closed.
-pub(crate) fn run(store: &Store, queue: &CommitQueue, disk: &DiskGuard, signal: &ReclaimSignal) {
+pub(crate) fn run(store: &LocalStore, queue: &CommitQueue, disk: &DiskGuard, signal: &ReclaimSignal) {
     give_way();
     let reclaim = Reclaim { store, queue, disk, signal };
     let mut has_leftovers = !store.catalog.dropped().is_empty();
@@ -112,7 +112,7 @@ pub(crate) fn run(store: &Store, queue: &CommitQueue, disk: &DiskGuard, signal: 
 }
 
 struct Reclaim<'a> {
-    store: &'a Store,
+    store: &'a LocalStore,
     queue: &'a CommitQueue,
     disk: &'a DiskGuard,
     signal: &'a ReclaimSignal,

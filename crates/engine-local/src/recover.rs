@@ -19,7 +19,7 @@ use crate::journal::{Examined, JournalFile, JournalWriter, Journals, changes};
 use crate::metrics::Counters;
 use crate::settings::{DATA_TREES, LocalSettings, OPEN_FILES_MAX};
 use crate::snapshot::Snapshots;
-use crate::store::Store;
+use crate::store::LocalStore;
 use crate::tree::{StoreTree, TreeFiles, TreeKind};
 
 /// Sequence numbers begin above zero, which is the age of a tree as it is opened.
@@ -28,7 +28,7 @@ const FIRST_SEQUENCE: u64 = 1;
 const OPEN_FILES_SHARE: u64 = 4;
 const OPEN_FILES_MIN: u64 = 16;
 
-impl Store {
+impl LocalStore {
     /// Opens the store in a folder, or makes it. Gives the journal to go on with.
     pub(crate) fn open(
         folder: DataFolder,

@@ -21,7 +21,7 @@ use crate::snapshot::{Snapshot, Snapshots};
 use crate::tree::{Putter, StoreTree};
 
 /// The open store of one data folder.
-pub(crate) struct Store {
+pub(crate) struct LocalStore {
     /// The catalog's tree, then those of rows.
     pub(crate) trees: Vec<StoreTree>,
     pub(crate) catalog: Arc<SpaceCatalog>,
@@ -83,7 +83,7 @@ pub(crate) enum Stall {
     Journals,
 }
 
-impl Store {
+impl LocalStore {
     /// What is durable now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.snapshots.take()
@@ -195,7 +195,7 @@ impl Store {
 }
 
 /// Notes a panic of a thread that the store cannot do without: commits would else wait for it for ever.
-pub(crate) struct PanicWatch<'a>(pub(crate) &'a Store);
+pub(crate) struct PanicWatch<'a>(pub(crate) &'a LocalStore);
 
 impl Drop for PanicWatch<'_> {
     fn drop(&mut self) {
