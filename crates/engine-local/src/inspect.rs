@@ -57,18 +57,18 @@ pub(crate) struct InspectedTable {
 
 /// Why a store cannot be inspected.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum InspectError {
     Damaged(String),
     Failed(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for InspectError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl Trouble {
+impl InspectError {
     /// As an error of a data folder.
     pub(crate) fn of(self, folder: &DataFolder) -> OpenError {
         match self {
@@ -97,10 +97,10 @@ pub(crate) fn tree_name(tree: usize) -> String {
 
 impl Inspected {
     /// Inspects the store in this folder.
-    pub(crate) fn read(store: &Path) -> Result<Self, Trouble> {
-        let manifest = Manifest::read(store)?.map_err(Trouble::Damaged)?;
+    pub(crate) fn read(store: &Path) -> Result<Self, InspectError> {
+        let manifest = Manifest::read(store)?.map_err(InspectError::Damaged)?;
         if manifest.data_trees != DATA_TREES as u64 {
-            return Err(Trouble::Damaged(format!("the manifest names {} trees", manifest.data_trees)));
+            return Err(InspectError::Damaged(format!("the manifest names {} trees", manifest.data_trees)));
         }
         let mut trees = Vec::new();
         for tree in 0..=DATA_TREES {
@@ -124,7 +124,7 @@ impl Inspected {
     }
 
     /// The rows of a tree that are in journals.
-    pub(crate) fn memtable(&self, tree: usize) -> Result<Memtable, Trouble> {
+    pub(crate) fn memtable(&self, tree: usize) -> Result<Memtable, InspectError> {
         memtable(&self.journals, tree)
     }
 
@@ -152,10 +152,10 @@ impl Inspected {
 }
 
 impl InspectedTree {
-    fn read(store: &Path, tree: usize) -> Result<Self, Trouble> {
+    fn read(store: &Path, tree: usize) -> Result<Self, InspectError> {
         let name = tree_name(tree);
         let path = store.join(&name);
-        let damaged = |what: &str| Trouble::Damaged(format!("tree {name}: {what}"));
+        let damaged = |what: &str| InspectError::Damaged(format!("tree {name}: {what}"));
         let current =
             read_file(&path.join("current"))?.ok_or_else(|| damaged("the file current is missing"))?;
         if current.len() != CURRENT_LEN || current[24] != 0 {
@@ -175,7 +175,7 @@ impl InspectedTree {
         for ListedTable { id, checksum, global_seqno } in listed {
             let table_path = path.join("tables").join(id.to_string());
             let table = open_table(table_path, checksum, global_seqno, tree, &cache, &open_files)
-                .map_err(|error| Trouble::of_tree(error, || format!("tree {name}: table file {id}")))?;
+                .map_err(|error| InspectError::of_tree(error, || format!("tree {name}: table file {id}")))?;
             if table.id() != id {
                 return Err(damaged("a table file has another one's name"));
             }
@@ -254,16 +254,16 @@ fn list_tables(version: &[u8]) -> Option<Vec<ListedTable>> {
     Some(tables)
 }
 
-fn read_journals(store: &Path, manifest: &Manifest) -> Result<Vec<Examined>, Trouble> {
+fn read_journals(store: &Path, manifest: &Manifest) -> Result<Vec<Examined>, InspectError> {
     let mut journals: Vec<Examined> = Vec::new();
     let mut sequence = manifest.first_sequence;
     for id in manifest.first_journal..=manifest.last_journal {
-        let examined = Examined::read(store, id, sequence)?.map_err(Trouble::Damaged)?;
+        let examined = Examined::read(store, id, sequence)?.map_err(InspectError::Damaged)?;
         if examined.records > 0
             && let Some(unfinished) = journals.iter().find(|journal| !journal.is_marked)
         {
             // A journal is finished, with a synced mark, before the next one is begun.
-            return Err(Trouble::Damaged(format!("the end of journal {} is damaged", unfinished.id)));
+            return Err(InspectError::Damaged(format!("the end of journal {} is damaged", unfinished.id)));
         }
         sequence = examined.next_sequence;
         journals.push(examined);
@@ -272,7 +272,7 @@ fn read_journals(store: &Path, manifest: &Manifest) -> Result<Vec<Examined>, Tro
 }
 
 /// The rows of a tree that are in journals, in the order of their commits.
-fn memtable(journals: &[Examined], tree: usize) -> Result<Memtable, Trouble> {
+fn memtable(journals: &[Examined], tree: usize) -> Result<Memtable, InspectError> {
     let memtable = Memtable::new(0);
     let mut sequence = JOURNAL_SEQUENCE;
     for journal in journals {
@@ -280,7 +280,7 @@ fn memtable(journals: &[Examined], tree: usize) -> Result<Memtable, Trouble> {
             sequence += 1;
             for change in changes(payload) {
                 let change = change.filter(|change| change.tree <= DATA_TREES).ok_or_else(|| {
-                    Trouble::Damaged(format!("a record of journal {} is malformed", journal.id))
+                    InspectError::Damaged(format!("a record of journal {} is malformed", journal.id))
                 })?;
                 if change.tree == tree {
                     let value_type = change.value.map_or(ValueType::Tombstone, |_| ValueType::Value);
@@ -289,41 +289,42 @@ fn memtable(journals: &[Examined], tree: usize) -> Result<Memtable, Trouble> {
                     memtable.insert(InternalValue::from_components(key, value, sequence, value_type));
                 }
             }
-            Ok::<(), Trouble>(())
+            Ok::<(), InspectError>(())
         })?;
     }
     Ok(memtable)
 }
 
-fn read_catalog(meta: &InspectedTree, memtable: &Memtable) -> Result<SpaceCatalog, Trouble> {
+fn read_catalog(meta: &InspectedTree, memtable: &Memtable) -> Result<SpaceCatalog, InspectError> {
     let catalog = SpaceCatalog::new();
     for row in meta.rows(memtable) {
-        let row = row.map_err(|error| Trouble::of_tree(error, || "the catalog cannot be read".to_owned()))?;
+        let row =
+            row.map_err(|error| InspectError::of_tree(error, || "the catalog cannot be read".to_owned()))?;
         if !row.is_tombstone() {
             let loaded = catalog.load(&row.key.user_key, row.value.into());
-            loaded.map_err(|what| Trouble::Damaged(format!("the catalog: {what}")))?;
+            loaded.map_err(|what| InspectError::Damaged(format!("the catalog: {what}")))?;
         }
     }
-    catalog.check().map_err(|what| Trouble::Damaged(what.to_owned()))?;
+    catalog.check().map_err(|what| InspectError::Damaged(what.to_owned()))?;
     Ok(catalog)
 }
 
 /// Every extent that the catalog names is there, has its size and its header. What is in it is checked by those who read it.
-fn check_extents(store: &Path, catalog: &SpaceCatalog) -> Result<(), Trouble> {
+fn check_extents(store: &Path, catalog: &SpaceCatalog) -> Result<(), InspectError> {
     let folder = content::folder_in(store);
     for (extent, size) in catalog.extents() {
-        content::inspect(&folder, extent, size)?.map_err(Trouble::Damaged)?;
+        content::inspect(&folder, extent, size)?.map_err(InspectError::Damaged)?;
     }
     Ok(())
 }
 
-fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Trouble> {
+fn read_file(path: &Path) -> Result<Option<Vec<u8>>, InspectError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
         }
-        Err(error) => Err(Trouble::Failed(error)),
+        Err(error) => Err(InspectError::Failed(error)),
     }
 }
 
