@@ -12,7 +12,7 @@ use tavola_engine::{Cause, StoredRow};
 use crate::engine::Core;
 use crate::head::{Attempt, AttemptOutcome, PartitionHead};
 use crate::settings::{BACKOFF_MAX, BACKOFF_MIN, CALL_TIME_MAX};
-use crate::store::{Applied, HeadLife, Partition, RowChange, Trouble};
+use crate::store::{Applied, HeadLife, Partition, RowChange, StatementError};
 
 /// How long something is tried, and how long it waits between two tries.
 pub(crate) struct Patience {
@@ -73,9 +73,9 @@ impl Core {
                 Ok(Applied::Yes) => return Committed::Kept,
                 Ok(Applied::No) if !is_unclear => return Committed::Lost,
                 Ok(Applied::No) => "the condition did not hold after an unclear try".into(),
-                Err(Trouble::Impossible(cause)) if !is_unclear => return Committed::NotDone(cause),
-                Err(Trouble::NotDone(cause)) => cause,
-                Err(Trouble::Unclear(cause) | Trouble::Impossible(cause)) => {
+                Err(StatementError::Impossible(cause)) if !is_unclear => return Committed::NotDone(cause),
+                Err(StatementError::NotDone(cause)) => cause,
+                Err(StatementError::Unclear(cause) | StatementError::Impossible(cause)) => {
                     is_unclear = true;
                     cause
                 }
@@ -104,19 +104,19 @@ impl Core {
         partition: &Partition,
         keys: &[Bytes],
         patience: &mut Patience,
-    ) -> Result<(PartitionHead, Vec<(Bytes, StoredRow)>), Trouble> {
+    ) -> Result<(PartitionHead, Vec<(Bytes, StoredRow)>), StatementError> {
         self.patiently(patience, || self.store.read_rows(partition, keys)).await
     }
 
     /// Does what can be done twice until it succeeds, cannot succeed, or patience ends.
-    pub async fn patiently<T, F: Future<Output = Result<T, Trouble>> + Send>(
+    pub async fn patiently<T, F: Future<Output = Result<T, StatementError>> + Send>(
         &self,
         patience: &mut Patience,
         work: impl Fn() -> F + Send + Sync,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, StatementError> {
         loop {
             match work().await {
-                Err(trouble @ (Trouble::NotDone(_) | Trouble::Unclear(_))) => {
+                Err(trouble @ (StatementError::NotDone(_) | StatementError::Unclear(_))) => {
                     self.counters.retries.add(1);
                     if !patience.wait().await {
                         return Err(trouble);

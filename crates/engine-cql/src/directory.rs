@@ -16,7 +16,7 @@ use futures_util::future::try_join_all;
 use crate::commit::Patience;
 use crate::engine::Core;
 use crate::settings::{DIRECTORY_PAGE_MAX, DIRECTORY_PAGE_MIN, DIRECTORY_SHARDS};
-use crate::store::{Partition, StoredSpace, Trouble};
+use crate::store::{Partition, StatementError, StoredSpace};
 
 impl Core {
     /// Adds the entry of a generation.
@@ -25,7 +25,7 @@ impl Core {
         partition: &Partition,
         generation: u64,
         patience: &mut Patience,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StatementError> {
         let shard = shard_of(&partition.bytes);
         self.patiently(patience, || self.store.list(partition, shard, generation)).await?;
         self.counters.partitions_listed.add(1);
@@ -63,7 +63,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The next partition, each once.
-    pub async fn next(&mut self, patience: &mut Patience) -> Result<Option<Bytes>, Trouble> {
+    pub async fn next(&mut self, patience: &mut Patience) -> Result<Option<Bytes>, StatementError> {
         if self.shards.iter().any(|shard| shard.waiting.is_empty() && shard.from.is_some()) {
             self.fill(patience).await?;
         }
@@ -78,14 +78,17 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads the next page of every shard of which nothing waits. One of them may hold the first partition.
-    async fn fill(&mut self, patience: &mut Patience) -> Result<(), Trouble> {
+    async fn fill(&mut self, patience: &mut Patience) -> Result<(), StatementError> {
         let (core, space, page_max) = (self.core, self.space, self.page_max);
         let empty = self.shards.iter().filter(|shard| shard.waiting.is_empty());
         let wanted: Vec<(i16, Bytes)> =
             empty.filter_map(|shard| Some((shard.number, shard.from.clone()?))).collect();
         let read = || {
             let pages = wanted.iter().map(|(number, from)| async {
-                Ok::<_, Trouble>((*number, core.store.read_directory(&space, *number, from, page_max).await?))
+                Ok::<_, StatementError>((
+                    *number,
+                    core.store.read_directory(&space, *number, from, page_max).await?,
+                ))
             });
             try_join_all(pages)
         };

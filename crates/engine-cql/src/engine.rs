@@ -24,7 +24,7 @@ use crate::safety::{self, NodeReport};
 use crate::schema;
 use crate::settings::{CONNECT_TIME_MAX, CqlSettings, REQUEST_TIME_MAX, SILENCE_TIME_MAX};
 use crate::spaces::Spaces;
-use crate::store::{ClusterStore, Partition, Trouble, stored_key};
+use crate::store::{ClusterStore, Partition, StatementError, stored_key};
 use crate::tls;
 
 /// How long closing waits for writers that are under way.
@@ -304,10 +304,10 @@ pub(crate) async fn connect(settings: &CqlSettings) -> Result<Session, ConnectEr
 }
 
 /// The answer for a read that failed, or a write that can be left for later.
-pub(crate) fn read_failed(trouble: Trouble) -> EngineError {
+pub(crate) fn read_failed(trouble: StatementError) -> EngineError {
     match trouble {
-        Trouble::Impossible(cause) => EngineError::Failed { cause },
-        Trouble::NotDone(cause) | Trouble::Unclear(cause) => {
+        StatementError::Impossible(cause) => EngineError::Failed { cause },
+        StatementError::NotDone(cause) | StatementError::Unclear(cause) => {
             tracing::warn!(%cause, "the cluster does not answer");
             EngineError::Unavailable { reason: "the cluster does not answer" }
         }

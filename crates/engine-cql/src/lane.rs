@@ -27,7 +27,7 @@ use crate::settings::{
     CALL_TIME_MAX, REST_TIME_MAX, RIVAL_TIME, RIVALS_MAX, ROUND_BYTES_MAX, ROUND_READ_BYTES_AIM,
     ROUND_READ_ROWS_MAX, ROUND_ROWS_MAX, ROUND_TRANSACTIONS_MAX, WAITING_TRANSACTIONS_MAX,
 };
-use crate::store::{HeadLife, Partition, Trouble};
+use crate::store::{HeadLife, Partition, StatementError};
 use crate::view::{LaneDecision, View};
 
 /// The lanes that are in use.
@@ -278,7 +278,7 @@ impl Lane {
         &mut self,
         writers: &mut Vec<Writer>,
         patience: &mut Patience,
-    ) -> Result<Option<View>, Trouble> {
+    ) -> Result<Option<View>, StatementError> {
         let (mut head, mut rows) = (None::<PartitionHead>, Vec::new());
         let (mut ready, mut bytes) = (0, 0);
         while ready < writers.len() && (ready == 0 || bytes < ROUND_READ_BYTES_AIM) {

@@ -23,7 +23,7 @@ use crate::settings::{
     PAGE_STEP, SNAPSHOT_BYTES_MAX, SNAPSHOT_ROWS_MAX,
 };
 use crate::spaces::SpaceLease;
-use crate::store::{Page, Partition, ROW_PREFIX, Trouble, stored_key};
+use crate::store::{Page, Partition, ROW_PREFIX, StatementError, stored_key};
 
 /// Rows of one partition between two stored keys.
 struct Stretch {
@@ -110,7 +110,11 @@ impl Core {
 
     /// Reads a stretch before its turn. Where many are read at once only one that is as small as those before is:
     /// `None` if it is not, and it is read when its turn comes.
-    async fn snapshot_ahead(&self, stretch: &Stretch, ahead: Ahead) -> Result<Option<Snapshot>, Trouble> {
+    async fn snapshot_ahead(
+        &self,
+        stretch: &Stretch,
+        ahead: Ahead,
+    ) -> Result<Option<Snapshot>, StatementError> {
         if ahead.rows_first >= PAGE_ROWS_FIRST {
             return self.snapshot(stretch).await.map(Some);
         }
@@ -143,7 +147,7 @@ impl Core {
     }
 
     /// Reads a stretch, or as much of it as is held back at once.
-    async fn snapshot(&self, stretch: &Stretch) -> Result<Snapshot, Trouble> {
+    async fn snapshot(&self, stretch: &Stretch) -> Result<Snapshot, StatementError> {
         let mut page_max = PAGE_ROWS_FIRST;
         let mut patience = Patience::new();
         loop {
@@ -159,7 +163,7 @@ impl Core {
         stretch: &Stretch,
         mut page_max: i32,
         patience: &mut Patience,
-    ) -> Result<Tried, Trouble> {
+    ) -> Result<Tried, StatementError> {
         let (mut rows, mut seen, mut from) = (Vec::new(), Seen::default(), stretch.from.clone());
         let mut tick = None;
         loop {
@@ -192,10 +196,10 @@ impl Core {
         from: &[u8],
         page_max: &mut i32,
         patience: &mut Patience,
-    ) -> Result<Page, Trouble> {
+    ) -> Result<Page, StatementError> {
         loop {
             match self.store.read_page(&stretch.partition, from, &stretch.before, *page_max).await {
-                Err(trouble @ (Trouble::NotDone(_) | Trouble::Unclear(_))) => {
+                Err(trouble @ (StatementError::NotDone(_) | StatementError::Unclear(_))) => {
                     self.counters.retries.add(1);
                     if !patience.wait().await {
                         return Err(trouble);

@@ -40,7 +40,7 @@ pub(crate) type RowChange<'a> = (&'a Bytes, Option<&'a StoredRow>);
 
 /// Why a statement gave no result.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum StatementError {
     /// The cluster did not take it. It may be tried again.
     NotDone(Cause),
     /// It may have been done. What can be done twice may be tried again.
@@ -49,10 +49,12 @@ pub(crate) enum Trouble {
     Impossible(Cause),
 }
 
-impl Trouble {
+impl StatementError {
     pub fn into_cause(self) -> Cause {
         match self {
-            Trouble::NotDone(cause) | Trouble::Unclear(cause) | Trouble::Impossible(cause) => cause,
+            StatementError::NotDone(cause)
+            | StatementError::Unclear(cause)
+            | StatementError::Impossible(cause) => cause,
         }
     }
 }
@@ -159,7 +161,7 @@ impl ClusterStore {
         &self,
         partition: &Partition,
         keys: &[Bytes],
-    ) -> Result<(PartitionHead, Vec<(Bytes, StoredRow)>), Trouble> {
+    ) -> Result<(PartitionHead, Vec<(Bytes, StoredRow)>), StatementError> {
         let mut all: Vec<&[u8]> = keys.iter().map(|key| key.as_ref()).collect();
         all.push(HEAD_KEY);
         let found = self.execute(&self.read_rows, (&partition.space, partition.bytes.as_ref(), all)).await?;
@@ -170,8 +172,8 @@ impl ClusterStore {
             let (key, tick, recent, listed, version, body) = row.map_err(impossible)?;
             if key == HEAD_KEY {
                 let recent = PartitionHead::decode_recent(recent.as_deref().unwrap_or_default());
-                let recent =
-                    recent.ok_or_else(|| Trouble::Impossible("the head of a partition is damaged".into()))?;
+                let recent = recent
+                    .ok_or_else(|| StatementError::Impossible("the head of a partition is damaged".into()))?;
                 let listing =
                     listed.map_or(Listing::Unlisted, |listed| Listing::Listed(listed.cast_unsigned()));
                 head = PartitionHead { tick: tick.map(i64::cast_unsigned), recent, listing };
@@ -183,7 +185,11 @@ impl ClusterStore {
     }
 
     /// One row.
-    pub async fn read_row(&self, partition: &Partition, key: &[u8]) -> Result<Option<StoredRow>, Trouble> {
+    pub async fn read_row(
+        &self,
+        partition: &Partition,
+        key: &[u8],
+    ) -> Result<Option<StoredRow>, StatementError> {
         let values = (&partition.space, partition.bytes.as_ref(), key);
         let found = self.execute(&self.read_row, values).await?.into_rows_result().map_err(impossible)?;
         let row = found.maybe_first_row::<(Option<i64>, Option<Bytes>)>().map_err(impossible)?;
@@ -197,7 +203,7 @@ impl ClusterStore {
         from: &[u8],
         before: &[u8],
         rows_max: i32,
-    ) -> Result<Page, Trouble> {
+    ) -> Result<Page, StatementError> {
         let values = (&partition.space, partition.bytes.as_ref(), from, before, rows_max);
         let found = self.execute(&self.read_page, values).await?.into_rows_result().map_err(impossible)?;
         let mut page = Page { tick: None, rows: Vec::with_capacity(found.rows_num()) };
@@ -217,7 +223,7 @@ impl ClusterStore {
         head: &PartitionHead,
         life: HeadLife,
         changes: &[RowChange<'_>],
-    ) -> Result<Applied, Trouble> {
+    ) -> Result<Applied, StatementError> {
         let (space, part) = (&partition.space, partition.bytes.as_ref());
         let mut batch = Batch::new(BatchType::Unlogged);
         batch.set_consistency(Consistency::Quorum);
@@ -256,24 +262,36 @@ impl ClusterStore {
         match applied.and_then(|value| value.as_boolean()) {
             Some(true) => Ok(Applied::Yes),
             Some(false) => Ok(Applied::No),
-            None => Err(Trouble::Unclear("the cluster did not say whether the write was applied".into())),
+            None => {
+                Err(StatementError::Unclear("the cluster did not say whether the write was applied".into()))
+            }
         }
     }
 
     /// Removes all of a partition of a space that is gone. Never of one that lives: the write has no condition.
-    pub async fn delete_partition(&self, partition: &Partition) -> Result<(), Trouble> {
+    pub async fn delete_partition(&self, partition: &Partition) -> Result<(), StatementError> {
         let values = (&partition.space, partition.bytes.as_ref());
         self.execute(&self.delete_partition, values).await.map(|_| ())
     }
 
     /// Adds an entry to the directory.
-    pub async fn list(&self, partition: &Partition, shard: i16, generation: u64) -> Result<(), Trouble> {
+    pub async fn list(
+        &self,
+        partition: &Partition,
+        shard: i16,
+        generation: u64,
+    ) -> Result<(), StatementError> {
         let values = (&partition.space, shard, partition.bytes.as_ref(), generation.cast_signed());
         self.execute(&self.list, values).await.map(|_| ())
     }
 
     /// Removes an entry from the directory.
-    pub async fn unlist(&self, partition: &Partition, shard: i16, generation: u64) -> Result<(), Trouble> {
+    pub async fn unlist(
+        &self,
+        partition: &Partition,
+        shard: i16,
+        generation: u64,
+    ) -> Result<(), StatementError> {
         let values = (&partition.space, shard, partition.bytes.as_ref(), generation.cast_signed());
         self.execute(&self.unlist, values).await.map(|_| ())
     }
@@ -285,7 +303,7 @@ impl ClusterStore {
         shard: i16,
         from: &[u8],
         entries_max: i32,
-    ) -> Result<Vec<(Bytes, u64)>, Trouble> {
+    ) -> Result<Vec<(Bytes, u64)>, StatementError> {
         let found = self.execute(&self.read_directory, (space, shard, from, entries_max)).await?;
         let found = found.into_rows_result().map_err(impossible)?;
         let entries = found.rows::<(Bytes, i64)>().map_err(impossible)?;
@@ -297,7 +315,7 @@ impl ClusterStore {
     }
 
     /// Removes a shard of the directory of a space that is gone.
-    pub async fn delete_directory(&self, space: &StoredSpace, shard: i16) -> Result<(), Trouble> {
+    pub async fn delete_directory(&self, space: &StoredSpace, shard: i16) -> Result<(), StatementError> {
         self.execute(&self.delete_directory, (space, shard)).await.map(|_| ())
     }
 
@@ -305,7 +323,7 @@ impl ClusterStore {
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow,
-    ) -> Result<scylla::response::query_result::QueryResult, Trouble> {
+    ) -> Result<scylla::response::query_result::QueryResult, StatementError> {
         self.session.execute_unpaged(statement, values).await.map_err(trouble)
     }
 }
@@ -318,44 +336,44 @@ pub(crate) fn stored_key(row: &[u8]) -> Bytes {
     key.into()
 }
 
-fn stored_row(version: Option<i64>, body: Option<Bytes>) -> Result<StoredRow, Trouble> {
+fn stored_row(version: Option<i64>, body: Option<Bytes>) -> Result<StoredRow, StatementError> {
     let version = version.and_then(|version| DateTime::from_ticks(version.cast_unsigned()));
     match (version, body) {
         (Some(version), Some(body)) => Ok(StoredRow { version, body }),
-        _ => Err(Trouble::Impossible("a stored row has no version or no body".into())),
+        _ => Err(StatementError::Impossible("a stored row has no version or no body".into())),
     }
 }
 
-pub(crate) fn impossible(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
-    Trouble::Impossible(error.into())
+pub(crate) fn impossible(error: impl std::error::Error + Send + Sync + 'static) -> StatementError {
+    StatementError::Impossible(error.into())
 }
 
-fn unclear(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
-    Trouble::Unclear(error.into())
+fn unclear(error: impl std::error::Error + Send + Sync + 'static) -> StatementError {
+    StatementError::Unclear(error.into())
 }
 
 /// What a failure says about the statement. Whatever is not plain is unclear.
-pub(crate) fn trouble(error: ExecutionError) -> Trouble {
+pub(crate) fn trouble(error: ExecutionError) -> StatementError {
     let kind = match &error {
-        ExecutionError::BadQuery(_) => Trouble::Impossible,
-        ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => Trouble::NotDone,
+        ExecutionError::BadQuery(_) => StatementError::Impossible,
+        ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => StatementError::NotDone,
         ExecutionError::LastAttemptError(attempt) => match attempt {
             RequestAttemptError::SerializationError(_) | RequestAttemptError::CqlRequestSerialization(_) => {
-                Trouble::Impossible
+                StatementError::Impossible
             }
-            RequestAttemptError::UnableToAllocStreamId => Trouble::NotDone,
+            RequestAttemptError::UnableToAllocStreamId => StatementError::NotDone,
             RequestAttemptError::DbError(error, _) => match error {
                 DbError::SyntaxError
                 | DbError::Invalid
                 | DbError::Unauthorized
                 | DbError::AuthenticationError
-                | DbError::ConfigError => Trouble::Impossible,
-                DbError::Unavailable { .. } | DbError::IsBootstrapping => Trouble::NotDone,
-                _ => Trouble::Unclear,
+                | DbError::ConfigError => StatementError::Impossible,
+                DbError::Unavailable { .. } | DbError::IsBootstrapping => StatementError::NotDone,
+                _ => StatementError::Unclear,
             },
-            _ => Trouble::Unclear,
+            _ => StatementError::Unclear,
         },
-        _ => Trouble::Unclear,
+        _ => StatementError::Unclear,
     };
     kind(error.into())
 }

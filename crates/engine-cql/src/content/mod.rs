@@ -31,7 +31,7 @@ use tokio::sync::OnceCell;
 
 use crate::commit::Patience;
 use crate::engine::{Core, CqlEngine};
-use crate::store::Trouble;
+use crate::store::StatementError;
 use statements::{ContentEntry, ContentKey, Statements};
 
 /// Contents of blobs on the cluster. [`CqlEngine::contents`] gives it.
@@ -135,10 +135,10 @@ impl ContentStore for CqlContents {
 }
 
 /// The answer for a read that failed, or a write of which nothing can be seen.
-fn read_failed(trouble: Trouble) -> ContentError {
+fn read_failed(trouble: StatementError) -> ContentError {
     match trouble {
-        Trouble::Impossible(cause) => ContentError::Failed { cause },
-        Trouble::NotDone(cause) | Trouble::Unclear(cause) => {
+        StatementError::Impossible(cause) => ContentError::Failed { cause },
+        StatementError::NotDone(cause) | StatementError::Unclear(cause) => {
             tracing::warn!(%cause, "the cluster does not answer");
             ContentError::Unavailable { reason: "the cluster does not answer" }
         }
@@ -146,10 +146,10 @@ fn read_failed(trouble: Trouble) -> ContentError {
 }
 
 /// The answer for a write after which a content may be there, or gone.
-fn write_failed(trouble: Trouble) -> ContentError {
+fn write_failed(trouble: StatementError) -> ContentError {
     match trouble {
-        Trouble::NotDone(_) => read_failed(trouble),
-        Trouble::Unclear(cause) | Trouble::Impossible(cause) => unknown(cause),
+        StatementError::NotDone(_) => read_failed(trouble),
+        StatementError::Unclear(cause) | StatementError::Impossible(cause) => unknown(cause),
     }
 }
 

@@ -9,7 +9,7 @@ use scylla::statement::prepared::PreparedStatement;
 use tavola_engine::{Content, ContentId, FoundContent, Owner, SpaceId};
 
 use super::chunks::{Chunk, chunk_position};
-use crate::store::{Trouble, impossible, trouble};
+use crate::store::{StatementError, impossible, trouble};
 
 /// Shards of the list of a day's contents. Part of the stored form.
 pub(super) const SHARDS: i16 = 8;
@@ -115,7 +115,12 @@ impl Statements {
     }
 
     /// Lists the day of a content.
-    pub(super) async fn list_day(&self, session: &Session, space: SpaceId, day: i32) -> Result<(), Trouble> {
+    pub(super) async fn list_day(
+        &self,
+        session: &Session,
+        space: SpaceId,
+        day: i32,
+    ) -> Result<(), StatementError> {
         execute(session, &self.list_day, (DAYS, &space.0, day)).await.map(|_| ())
     }
 
@@ -124,7 +129,7 @@ impl Statements {
         session: &Session,
         space: SpaceId,
         day: i32,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StatementError> {
         execute(session, &self.unlist_day, (DAYS, &space.0, day)).await.map(|_| ())
     }
 
@@ -134,7 +139,7 @@ impl Statements {
         session: &Session,
         from: (SpaceId, i32),
         days_max: i32,
-    ) -> Result<Vec<(SpaceId, i32)>, Trouble> {
+    ) -> Result<Vec<(SpaceId, i32)>, StatementError> {
         let found = execute(session, &self.read_days, (DAYS, &from.0.0, from.1, days_max)).await?;
         let found = found.into_rows_result().map_err(impossible)?;
         let mut days = Vec::new();
@@ -153,7 +158,7 @@ impl Statements {
         key: &ContentKey,
         owner: &[u8],
         segments: i32,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StatementError> {
         let values = (owner, segments, &key.space.0, key.day(), key.shard(), &key.id.0);
         execute(session, &self.begin, values).await.map(|_| ())
     }
@@ -165,19 +170,19 @@ impl Statements {
         key: &ContentKey,
         length: u64,
         segments: i32,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StatementError> {
         let values = (length.cast_signed(), segments, &key.space.0, key.day(), key.shard(), &key.id.0);
         execute(session, &self.finish, values).await.map(|_| ())
     }
 
     /// Lets a content be read no more.
-    pub(super) async fn unfinish(&self, session: &Session, key: &ContentKey) -> Result<(), Trouble> {
+    pub(super) async fn unfinish(&self, session: &Session, key: &ContentKey) -> Result<(), StatementError> {
         let values = (&key.space.0, key.day(), key.shard(), &key.id.0);
         execute(session, &self.unfinish, values).await.map(|_| ())
     }
 
     /// Removes the entry of a content that has no chunks.
-    pub(super) async fn forget(&self, session: &Session, key: &ContentKey) -> Result<(), Trouble> {
+    pub(super) async fn forget(&self, session: &Session, key: &ContentKey) -> Result<(), StatementError> {
         let values = (&key.space.0, key.day(), key.shard(), &key.id.0);
         execute(session, &self.forget, values).await.map(|_| ())
     }
@@ -186,7 +191,7 @@ impl Statements {
         &self,
         session: &Session,
         key: &ContentKey,
-    ) -> Result<Option<ContentEntry>, Trouble> {
+    ) -> Result<Option<ContentEntry>, StatementError> {
         let values = (&key.space.0, key.day(), key.shard(), &key.id.0);
         let found = execute(session, &self.read_entry, values).await?;
         Ok(entries(found)?.into_iter().next())
@@ -200,7 +205,7 @@ impl Statements {
         shard: i16,
         behind: ContentId,
         entries_max: i32,
-    ) -> Result<Vec<ContentEntry>, Trouble> {
+    ) -> Result<Vec<ContentEntry>, StatementError> {
         let values = (&space.0, day, shard, &behind.0, entries_max);
         entries(execute(session, &self.read_entries, values).await?)
     }
@@ -210,7 +215,7 @@ impl Statements {
         session: &Session,
         key: &ContentKey,
         chunk: &Chunk,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StatementError> {
         let (segment, n) = chunk_position(chunk.number);
         let values = (&key.space.0, &key.id.0, segment, n, &chunk.body, &chunk.sums);
         execute(session, &self.write_chunk, values).await.map(|_| ())
@@ -221,7 +226,7 @@ impl Statements {
         session: &Session,
         key: &ContentKey,
         number: u64,
-    ) -> Result<Option<Chunk>, Trouble> {
+    ) -> Result<Option<Chunk>, StatementError> {
         let (segment, n) = chunk_position(number);
         let found = execute(session, &self.read_chunk, (&key.space.0, &key.id.0, segment, n)).await?;
         let found = found.into_rows_result().map_err(impossible)?;
@@ -238,12 +243,12 @@ impl Statements {
         session: &Session,
         key: &ContentKey,
         segment: i32,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StatementError> {
         execute(session, &self.delete_segment, (&key.space.0, &key.id.0, segment)).await.map(|_| ())
     }
 }
 
-fn entries(found: scylla::response::query_result::QueryResult) -> Result<Vec<ContentEntry>, Trouble> {
+fn entries(found: scylla::response::query_result::QueryResult) -> Result<Vec<ContentEntry>, StatementError> {
     let found = found.into_rows_result().map_err(impossible)?;
     type Found = (Bytes, Option<Bytes>, Option<i32>, Option<i64>);
     let mut entries = Vec::new();
@@ -263,6 +268,6 @@ async fn execute(
     session: &Session,
     statement: &PreparedStatement,
     values: impl SerializeRow,
-) -> Result<scylla::response::query_result::QueryResult, Trouble> {
+) -> Result<scylla::response::query_result::QueryResult, StatementError> {
     session.execute_unpaged(statement, values).await.map_err(trouble)
 }

@@ -11,7 +11,7 @@ use tavola_model::DateTime;
 use super::statements::{ContentEntry, SHARDS, day_of};
 use super::{CqlContents, Inner, read_failed};
 use crate::commit::Patience;
-use crate::store::Trouble;
+use crate::store::StatementError;
 
 /// Days that are asked for at once.
 const DAYS_PAGE: i32 = 256;
@@ -73,7 +73,7 @@ async fn visit_day(
             .core
             .patiently::<_, _>(&mut Patience::new(), read)
             .await
-            .map_err(|trouble: Trouble| read_failed(trouble))?;
+            .map_err(|trouble: StatementError| read_failed(trouble))?;
         // A shard with a full page may have more behind its last; nothing above that is in order yet.
         let is_full = |shard: &&Vec<ContentEntry>| shard.len() == usize::try_from(ENTRIES_PAGE).unwrap_or(0);
         let last = shards.iter().filter(is_full).filter_map(|shard| shard.last()).map(|entry| entry.id).min();
