@@ -127,7 +127,7 @@ pub fn make_token(data_dir: &Path) -> anyhow::Result<()> {
 }
 
 /// This server, as its console sees it.
-pub struct View {
+pub struct ConsoleView {
     /// Where rows are kept.
     store: Store,
     /// What there is to say of other servers on it.
@@ -138,7 +138,7 @@ pub struct View {
 }
 
 #[async_trait]
-impl ServerView for View {
+impl ServerView for ConsoleView {
     async fn probe(&self) -> Result<(), String> {
         self.store.probe().await.map_err(|error| error.to_string())
     }
@@ -191,7 +191,7 @@ impl ServerView for View {
     }
 }
 
-impl View {
+impl ConsoleView {
     /// A server with this store and this data folder.
     pub fn new(store: Store, affinity: Option<Arc<Affinity>>, data_dir: PathBuf) -> Self {
         Self { store, affinity, size: FolderSize::new(data_dir.clone()), data_dir }

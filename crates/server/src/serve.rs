@@ -130,7 +130,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     serving.spawn(scrub_contents(service.clone(), stopped.clone()));
     serving.spawn(observers.advising.clone().keep(stopped.clone()));
     if let console::Listening::On(socket) = &console_socket {
-        let view = Arc::new(console::View::new(store.clone(), affinity.clone(), folder.path.clone()));
+        let view = Arc::new(console::ConsoleView::new(store.clone(), affinity.clone(), folder.path.clone()));
         serving.spawn(view.clone().watch_size(stopped.clone()));
         let parts = ConsoleParts {
             service: service.clone(),
