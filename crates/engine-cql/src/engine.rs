@@ -19,7 +19,7 @@ use tavola_model::{Clock, DateTime};
 use crate::content::CqlContents;
 use crate::janitor::{self, Candidates, Cursors};
 use crate::lane::Lanes;
-use crate::metrics::{Counters, CqlMetrics};
+use crate::metrics::{ClusterCounters, CqlMetrics};
 use crate::safety::{self, NodeReport};
 use crate::schema;
 use crate::settings::{CONNECT_TIME_MAX, CqlSettings, REQUEST_TIME_MAX, SILENCE_TIME_MAX};
@@ -82,7 +82,7 @@ pub(crate) struct Core {
     pub spaces: Spaces,
     pub candidates: Candidates,
     pub cursors: Cursors,
-    pub counters: Counters,
+    pub counters: ClusterCounters,
     /// Bytes that one transaction may write, as the nodes told when the engine was connected.
     pub transaction_bytes_max: usize,
 }
@@ -108,7 +108,7 @@ impl CqlEngine {
             spaces: Spaces::new(chosen.lease),
             candidates: Candidates::default(),
             cursors: Cursors::default(),
-            counters: Counters::default(),
+            counters: ClusterCounters::default(),
             transaction_bytes_max: safety::transaction_bytes_max(&nodes),
         });
         tokio::spawn(janitor::run(Arc::downgrade(&core)));

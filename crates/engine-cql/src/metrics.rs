@@ -28,7 +28,7 @@ pub struct CqlMetrics {
 
 /// The counters.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct ClusterCounters {
     pub transactions: Counter,
     pub commits: Counter,
     pub conflicts: Counter,
@@ -68,7 +68,7 @@ impl Counter {
     }
 }
 
-impl Counters {
+impl ClusterCounters {
     pub fn read(&self) -> CqlMetrics {
         CqlMetrics {
             transactions: self.transactions.read(),
