@@ -12,7 +12,7 @@ use tavola_engine::{Cause, StoredRow};
 use crate::engine::Core;
 use crate::head::{Attempt, AttemptOutcome, PartitionHead};
 use crate::settings::{BACKOFF_MAX, BACKOFF_MIN, CALL_TIME_MAX};
-use crate::store::{Applied, HeadLife, Partition, RowChange, StatementError};
+use crate::store::{Applied, HeadLife, Partition, RowWrite, StatementError};
 
 /// How long something is tried, and how long it waits between two tries.
 pub(crate) struct Patience {
@@ -48,7 +48,7 @@ pub(crate) struct Commit<'a> {
     pub after: &'a PartitionHead,
     pub attempt: Attempt,
     pub life: HeadLife,
-    pub changes: &'a [RowChange<'a>],
+    pub changes: &'a [RowWrite<'a>],
 }
 
 /// How a commit ended.

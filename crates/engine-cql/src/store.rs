@@ -36,7 +36,7 @@ pub(crate) struct Partition {
 }
 
 /// A row as it becomes; `None` if it is deleted.
-pub(crate) type RowChange<'a> = (&'a Bytes, Option<&'a StoredRow>);
+pub(crate) type RowWrite<'a> = (&'a Bytes, Option<&'a StoredRow>);
 
 /// Why a statement gave no result.
 #[derive(Debug)]
@@ -222,7 +222,7 @@ impl ClusterStore {
         before: Option<u64>,
         head: &PartitionHead,
         life: HeadLife,
-        changes: &[RowChange<'_>],
+        changes: &[RowWrite<'_>],
     ) -> Result<Applied, StatementError> {
         let (space, part) = (&partition.space, partition.bytes.as_ref());
         let mut batch = Batch::new(BatchType::Unlogged);

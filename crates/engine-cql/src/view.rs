@@ -7,7 +7,7 @@ use tavola_engine::{Change, Decide, Decision, LoadedRow, StoredRow, Transacted};
 use tavola_model::DateTime;
 
 use crate::head::PartitionHead;
-use crate::store::RowChange;
+use crate::store::RowWrite;
 
 /// Rows of a partition while a round decides.
 #[derive(Default)]
@@ -128,7 +128,7 @@ impl View {
     }
 
     /// What the round changes, each row once, and the tick of its last transaction; `None` for nothing.
-    pub fn changes(&self) -> Option<(u64, Vec<RowChange<'_>>)> {
+    pub fn changes(&self) -> Option<(u64, Vec<RowWrite<'_>>)> {
         let changed = self.rows.iter().filter(|(_, slot)| slot.is_changed);
         let changes: Vec<_> = changed.map(|(key, slot)| (key, slot.row.as_ref())).collect();
         (!changes.is_empty()).then_some((self.last_tick, changes))
