@@ -23,7 +23,7 @@ use crate::body::{RequestBody, Transfers};
 use crate::connections::{Connections, OpenConnection};
 use crate::metadata_case::{MetadataNames, NameReader};
 use crate::pace::{Pace, Paced};
-use crate::pipeline::{Answer, Pipeline};
+use crate::pipeline::{Pipeline, PipelineAnswer};
 use crate::receive::{Origin, Received, head_bytes};
 use crate::response_case::{self, HeaderCase, UsedNames};
 use crate::settings::FrontendSettings;
@@ -257,7 +257,7 @@ impl Frontend {
             // Boxed: the future is large, and would else be moved along with the connection and into the span.
             let answer = Box::pin(self.pipeline.respond(request_id, &received, body, &self.transfers));
             match answer.instrument(span).await {
-                Answer::Ours(response, body) => {
+                PipelineAnswer::Ours(response, body) => {
                     let is_head = received.method == http::Method::HEAD;
                     let metadata_case = match response.metadata.as_slice() {
                         [] => None,
@@ -269,7 +269,7 @@ impl Frontend {
                     }
                     message
                 }
-                Answer::Theirs(response) => response.map(AnswerBody::Whole),
+                PipelineAnswer::Theirs(response) => response.map(AnswerBody::Whole),
             }
         }
     }

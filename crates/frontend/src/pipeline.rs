@@ -50,7 +50,7 @@ pub struct Pipeline {
 }
 
 /// An answer to a request.
-pub(crate) enum Answer {
+pub(crate) enum PipelineAnswer {
     /// Of this server: a head, whose own body is empty, and the body.
     Ours(Response, AnswerBody),
     /// Of another one, ready to be sent.
@@ -134,7 +134,7 @@ impl Pipeline {
         received: &Received,
         body: RequestBody,
         transfers: &Transfers,
-    ) -> Answer {
+    ) -> PipelineAnswer {
         let host = received.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let address = Address::parse(host, received.path());
         let mut reply = Reply::of(
@@ -191,7 +191,7 @@ impl Pipeline {
         let result = match result {
             Ok(Done::Elsewhere(response)) => {
                 exchange.observation.note_forwarded(&reply, &response);
-                return Answer::Theirs(response);
+                return PipelineAnswer::Theirs(response);
             }
             Ok(Done::Here(executed)) => {
                 if let (Some(limits), Some(address)) = (&self.limits, &address) {
@@ -331,7 +331,7 @@ impl Pipeline {
         reply: Reply,
         exchange: Exchange<'_>,
         mut result: Result<Outcome, ServiceError>,
-    ) -> Answer {
+    ) -> PipelineAnswer {
         let Exchange { query, form, mut observation, room, mut download, cors, .. } = exchange;
         let encode = |result: &Result<Outcome, ServiceError>| {
             let ids = [self.ids.next(), self.ids.next()];
@@ -372,7 +372,7 @@ impl Pipeline {
             }
             _ => AnswerBody::Whole(bytes),
         };
-        Answer::Ours(response, body)
+        PipelineAnswer::Ours(response, body)
     }
 
     /// The answer to another server on the store that looks for this one.
