@@ -43,7 +43,7 @@ const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 /// A body as the command gets it.
 pub(crate) enum TakenBody {
     Whole(Bytes),
-    Stream(Upload),
+    Stream(BodyStream),
 }
 
 /// The body of a request that may still be on its way.
@@ -170,10 +170,10 @@ impl RequestBody {
         Ok(if room.held() > 0 { in_room(all, Arc::new(room)) } else { all })
     }
 
-    fn stream(self, bytes_max: u64, transfers: &Transfers, caller: CallerId) -> Upload {
+    fn stream(self, bytes_max: u64, transfers: &Transfers, caller: CallerId) -> BodyStream {
         let time = ArrivalTime::new(transfers.settings.body_rate_min, STREAM_TIME_MAX);
         let budget = transfers.bodies.clone();
-        Upload {
+        BodyStream {
             awaits_continue: self.awaits_continue,
             incoming: self.incoming,
             bytes_max,
@@ -270,7 +270,7 @@ impl ArrivalTime {
 
 /// The body of a request as a stream. The socket is read when the next piece is asked for, and each piece holds its
 /// room until it is let go: a receiver that falls behind makes its client wait.
-pub(crate) struct Upload {
+pub(crate) struct BodyStream {
     incoming: Incoming,
     bytes_max: u64,
     received: u64,
@@ -285,7 +285,7 @@ pub(crate) struct Upload {
     is_cut_short: bool,
 }
 
-impl Upload {
+impl BodyStream {
     /// Whether the client has not sent what it announced.
     pub fn is_cut_short(&self) -> bool {
         self.is_cut_short
@@ -311,7 +311,7 @@ impl Upload {
 }
 
 #[async_trait]
-impl ByteSource for Upload {
+impl ByteSource for BodyStream {
     async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
         let room = self.budget.room(self.caller);
         room.grow(PIECE_BYTES_MAX, ROOM_TIME_MAX).await.map_err(|_| SourceError::NoRoom)?;
