@@ -13,7 +13,7 @@ use tavola_model::{
 };
 
 use super::edm_text::{self, TextValue};
-use super::json_in::{Member, Members, MembersVisitor, double, whole_number};
+use super::json_in::{JsonMember, JsonMembers, MembersVisitor, double, whole_number};
 
 /// An entity as an answer gives it: with `$select`, only what was asked for.
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ fn page(text: &str) -> Result<Vec<Object<'_>>, &'static str> {
 }
 
 /// A JSON object with its members in order.
-struct Object<'a>(Members<'a>);
+struct Object<'a>(JsonMembers<'a>);
 
 impl<'de> Deserialize<'de> for Object<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -120,9 +120,9 @@ impl<'de> Visitor<'de> for PageVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut value = None;
-        while let Some(name) = map.next_key::<Member<'de>>()? {
+        while let Some(name) = map.next_key::<JsonMember<'de>>()? {
             match name {
-                Member::Text(name) if name == "value" => value = Some(map.next_value()?),
+                JsonMember::Text(name) if name == "value" => value = Some(map.next_value()?),
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -138,7 +138,7 @@ impl<'a> Object<'a> {
     fn into_table(self) -> Result<String, &'static str> {
         let name = self.0.into_iter().find(|(name, _)| name == "TableName");
         match name {
-            Some((_, Member::Text(name))) => Ok(name.into_owned()),
+            Some((_, JsonMember::Text(name))) => Ok(name.into_owned()),
             _ => Err("a table has no name"),
         }
     }
@@ -159,11 +159,11 @@ impl<'a> Object<'a> {
                 _ => loose.iter().find(|(property, _)| *property == name).and_then(|(_, edm_type)| *edm_type),
             };
             match (name.as_ref(), member) {
-                ("PartitionKey", Member::Text(text)) => entity.partition_key = Some(text),
-                ("RowKey", Member::Text(text)) => entity.row_key = Some(text),
-                ("Timestamp", Member::Text(text)) => entity.timestamp = DateTime::parse(&text),
-                ("odata.etag", Member::Text(text)) => entity.etag = Some(text),
-                (_, Member::Null) => {}
+                ("PartitionKey", JsonMember::Text(text)) => entity.partition_key = Some(text),
+                ("RowKey", JsonMember::Text(text)) => entity.row_key = Some(text),
+                ("Timestamp", JsonMember::Text(text)) => entity.timestamp = DateTime::parse(&text),
+                ("odata.etag", JsonMember::Text(text)) => entity.etag = Some(text),
+                (_, JsonMember::Null) => {}
                 (system, _) if system.starts_with("odata.") || system.contains('@') => {}
                 (_, member) => {
                     entity.properties.push(FetchedProperty { value: value(member, annotated)?, name })
@@ -175,7 +175,7 @@ impl<'a> Object<'a> {
 }
 
 /// The annotations that do not stand right before their property.
-fn loose_annotations(members: &Members<'_>) -> Vec<(String, Option<EdmType>)> {
+fn loose_annotations(members: &JsonMembers<'_>) -> Vec<(String, Option<EdmType>)> {
     let mut loose = Vec::new();
     for (index, (name, member)) in members.iter().enumerate() {
         let Some(property) = name.strip_suffix(TYPE_SUFFIX) else { continue };
@@ -186,27 +186,27 @@ fn loose_annotations(members: &Members<'_>) -> Vec<(String, Option<EdmType>)> {
     loose
 }
 
-fn edm_type(member: &Member<'_>) -> Option<EdmType> {
+fn edm_type(member: &JsonMember<'_>) -> Option<EdmType> {
     match member {
-        Member::Text(text) => EdmType::parse(text),
+        JsonMember::Text(text) => EdmType::parse(text),
         _ => None,
     }
 }
 
-fn value<'a>(member: Member<'a>, annotated: Option<EdmType>) -> Result<TextValue<'a>, &'static str> {
+fn value<'a>(member: JsonMember<'a>, annotated: Option<EdmType>) -> Result<TextValue<'a>, &'static str> {
     const WRONG: &str = "a property is not of the type that its annotation says";
     Ok(TextValue::Plain(match (member, annotated) {
-        (Member::Text(text), None) => return Ok(TextValue::Text(text)),
-        (Member::Text(text), Some(edm_type)) => return edm_text::read(edm_type, text).ok_or(WRONG),
-        (Member::Boolean(flag), None | Some(EdmType::Boolean)) => EdmValue::Boolean(flag),
-        (Member::Integer(number), None) => whole_number(number),
-        (Member::Integer(number), Some(EdmType::Int32)) => {
+        (JsonMember::Text(text), None) => return Ok(TextValue::Text(text)),
+        (JsonMember::Text(text), Some(edm_type)) => return edm_text::read(edm_type, text).ok_or(WRONG),
+        (JsonMember::Boolean(flag), None | Some(EdmType::Boolean)) => EdmValue::Boolean(flag),
+        (JsonMember::Integer(number), None) => whole_number(number),
+        (JsonMember::Integer(number), Some(EdmType::Int32)) => {
             EdmValue::Int32(i32::try_from(number).map_err(|_| WRONG)?)
         }
-        (Member::Integer(number), Some(EdmType::Int64)) => EdmValue::Int64(number),
-        (Member::Integer(number), Some(EdmType::Double)) => double(number),
-        (Member::Number(number), None | Some(EdmType::Double)) => EdmValue::Double(number),
-        (Member::Nested, _) => return Err("a property is a list or an object"),
+        (JsonMember::Integer(number), Some(EdmType::Int64)) => EdmValue::Int64(number),
+        (JsonMember::Integer(number), Some(EdmType::Double)) => double(number),
+        (JsonMember::Number(number), None | Some(EdmType::Double)) => EdmValue::Double(number),
+        (JsonMember::Nested, _) => return Err("a property is a list or an object"),
         _ => return Err(WRONG),
     }))
 }

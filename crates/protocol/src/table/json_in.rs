@@ -30,7 +30,7 @@ pub fn entity(body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
     let mut entity = EntityBody::new(PropertiesBuilder::with_capacity(members.len(), body.len()));
     for (name, member) in &members {
         let is_system = name.starts_with("odata.") || name.contains('@') || name == "Timestamp";
-        if is_system || matches!(member, Member::Null) {
+        if is_system || matches!(member, JsonMember::Null) {
             continue;
         }
         let annotated = types.get(name.as_ref()).copied();
@@ -55,10 +55,10 @@ pub fn entity(body: &[u8], keys: KeysIn) -> Result<EntityBody, ServiceError> {
 }
 
 /// The members of an object, in order.
-pub(super) type Members<'a> = Vec<(Cow<'a, str>, Member<'a>)>;
+pub(super) type JsonMembers<'a> = Vec<(Cow<'a, str>, JsonMember<'a>)>;
 
 /// The value of a member, as far as the service cares.
-pub(super) enum Member<'a> {
+pub(super) enum JsonMember<'a> {
     Null,
     Boolean(bool),
     /// A whole number.
@@ -70,7 +70,7 @@ pub(super) enum Member<'a> {
     Nested,
 }
 
-fn read_members(body: &[u8]) -> Result<Members<'_>, ServiceError> {
+fn read_members(body: &[u8]) -> Result<JsonMembers<'_>, ServiceError> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     // Checked as a whole, which is quicker than text by text.
     let body = std::str::from_utf8(body).map_err(|_| ServiceError::unreadable_body())?;
@@ -85,7 +85,7 @@ fn read_members(body: &[u8]) -> Result<Members<'_>, ServiceError> {
 pub(super) struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
+    type Value = JsonMembers<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -93,9 +93,9 @@ impl<'de> Visitor<'de> for MembersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::with_capacity(16);
-        while let Some(name) = map.next_key::<Member<'de>>()? {
+        while let Some(name) = map.next_key::<JsonMember<'de>>()? {
             // A name that is not a text is refused by the reader of JSON itself.
-            let Member::Text(name) = name else { continue };
+            let JsonMember::Text(name) = name else { continue };
             members.push((name, map.next_value()?));
         }
         Ok(members)
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
 }
 
 /// Reads one value in one pass; text is borrowed where it has no escapes.
-impl<'de> serde::Deserialize<'de> for Member<'de> {
+impl<'de> serde::Deserialize<'de> for JsonMember<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(MemberVisitor)
     }
@@ -112,54 +112,54 @@ impl<'de> serde::Deserialize<'de> for Member<'de> {
 struct MemberVisitor;
 
 impl<'de> Visitor<'de> for MemberVisitor {
-    type Value = Member<'de>;
+    type Value = JsonMember<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Member::Null)
+        Ok(JsonMember::Null)
     }
 
     fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
-        Ok(Member::Boolean(flag))
+        Ok(JsonMember::Boolean(flag))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
-        Ok(Member::Integer(number))
+        Ok(JsonMember::Integer(number))
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
         #[expect(clippy::cast_precision_loss, reason = "a whole number beyond 64 bits is a Double by rule")]
-        Ok(i64::try_from(number).map_or(Member::Number(number as f64), Member::Integer))
+        Ok(i64::try_from(number).map_or(JsonMember::Number(number as f64), JsonMember::Integer))
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-        Ok(Member::Number(number))
+        Ok(JsonMember::Number(number))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Member::Text(Cow::Borrowed(text)))
+        Ok(JsonMember::Text(Cow::Borrowed(text)))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Member::Text(Cow::Owned(text.to_owned())))
+        Ok(JsonMember::Text(Cow::Owned(text.to_owned())))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Member::Nested)
+        Ok(JsonMember::Nested)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Member::Nested)
+        Ok(JsonMember::Nested)
     }
 }
 
 /// The types that `X@odata.type` members give. The value of an annotation that matters must name a type.
-fn annotated_types<'a>(members: &'a Members<'_>) -> Result<HashMap<&'a str, EdmType>, ServiceError> {
+fn annotated_types<'a>(members: &'a JsonMembers<'_>) -> Result<HashMap<&'a str, EdmType>, ServiceError> {
     let mut types = HashMap::new();
     for (name, member) in members {
         let Some(property) = name.strip_suffix("@odata.type") else { continue };
@@ -172,28 +172,30 @@ fn annotated_types<'a>(members: &'a Members<'_>) -> Result<HashMap<&'a str, EdmT
     Ok(types)
 }
 
-fn text<'a>(member: &'a Member<'_>) -> Result<&'a str, ServiceError> {
+fn text<'a>(member: &'a JsonMember<'_>) -> Result<&'a str, ServiceError> {
     match member {
-        Member::Text(text) => Ok(text),
+        JsonMember::Text(text) => Ok(text),
         _ => Err(ServiceError::unreadable_body()),
     }
 }
 
 fn value<'a>(
     name: &str,
-    member: &'a Member<'_>,
+    member: &'a JsonMember<'_>,
     annotated: Option<EdmType>,
 ) -> Result<TextValue<'a>, ServiceError> {
     let plain = match (member, annotated) {
-        (Member::Text(text), None) => EdmValue::String(text),
-        (Member::Text(text), Some(edm_type)) => return edm_text::parse(edm_type, Cow::Borrowed(text), name),
-        (Member::Boolean(flag), None | Some(EdmType::Boolean)) => EdmValue::Boolean(*flag),
-        (Member::Integer(number), None) => whole_number(*number),
-        (Member::Integer(number), Some(EdmType::Int32)) => {
+        (JsonMember::Text(text), None) => EdmValue::String(text),
+        (JsonMember::Text(text), Some(edm_type)) => {
+            return edm_text::parse(edm_type, Cow::Borrowed(text), name);
+        }
+        (JsonMember::Boolean(flag), None | Some(EdmType::Boolean)) => EdmValue::Boolean(*flag),
+        (JsonMember::Integer(number), None) => whole_number(*number),
+        (JsonMember::Integer(number), Some(EdmType::Int32)) => {
             EdmValue::Int32(i32::try_from(*number).map_err(|_| ServiceError::unreadable_body())?)
         }
-        (Member::Integer(number), Some(EdmType::Double)) => double(*number),
-        (Member::Number(number), None | Some(EdmType::Double)) => EdmValue::Double(*number),
+        (JsonMember::Integer(number), Some(EdmType::Double)) => double(*number),
+        (JsonMember::Number(number), None | Some(EdmType::Double)) => EdmValue::Double(*number),
         _ => return Err(ServiceError::unreadable_body()),
     };
     Ok(TextValue::Plain(plain))
