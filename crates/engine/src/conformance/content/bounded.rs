@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::ContentHarness;
-use super::client::{Client, bear, fresh_owner};
+use super::client::{ContentClient, bear, fresh_owner};
 use crate::{ByteSource, ContentSize, PIECE_BYTES_MAX, SourceError};
 
 const PIECES: usize = 100;
@@ -52,7 +52,7 @@ impl ByteSource for CountingSource {
 }
 
 pub(super) async fn check(harness: &dyn ContentHarness) {
-    let client = Client::of(harness);
+    let client = ContentClient::of(harness);
     let owner = fresh_owner();
     let length = (PIECES * PIECE_BYTES_MAX) as u64;
     for size in [ContentSize::Exactly(length), ContentSize::UpTo(2 * length)] {

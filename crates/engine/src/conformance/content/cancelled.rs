@@ -5,20 +5,20 @@ use std::pin::pin;
 use std::task::Poll;
 
 use super::ContentHarness;
-use super::client::{Client, Pattern, fresh_owner, room_comes_back};
+use super::client::{ContentClient, SeededBytes, fresh_owner, room_comes_back};
 use crate::{ContentError, ContentSize, PIECE_BYTES_MAX};
 
 const PIECE: u64 = PIECE_BYTES_MAX as u64;
 const ROUNDS: u64 = 300;
 
 pub(super) async fn check(harness: &dyn ContentHarness) {
-    let client = Client::of(harness);
+    let client = ContentClient::of(harness);
     let owner = fresh_owner();
     let used_before = harness.used_bytes().await;
-    let kept_pattern = Pattern { seed: 7, length: PIECE + 1 };
+    let kept_pattern = SeededBytes { seed: 7, length: PIECE + 1 };
     let kept = client.put(&owner, kept_pattern).await;
     for round in 0..ROUNDS {
-        let pattern = Pattern { seed: round, length: round * 7919 * 31 % (6 * PIECE) + 1 };
+        let pattern = SeededBytes { seed: round, length: round * 7919 * 31 % (6 * PIECE) + 1 };
         let size = if round % 3 == 0 {
             ContentSize::UpTo(pattern.length + PIECE)
         } else {

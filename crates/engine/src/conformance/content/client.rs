@@ -21,25 +21,25 @@ const ROOM_WAITS_MAX: usize = 6000;
 
 /// A store whose passing failures are tried again.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(super) struct ContentClient {
     pub(super) contents: Arc<dyn ContentStore>,
 }
 
 /// The content does not exist, or no longer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Missing;
+pub(super) struct ContentMissing;
 
-impl Client {
+impl ContentClient {
     pub(super) fn of(harness: &dyn ContentHarness) -> Self {
         Self { contents: harness.contents() }
     }
 
     /// Puts the bytes of a pattern. A put whose outcome is unknown may leave another content of the same owner.
-    pub(super) async fn put(&self, owner: &Owner, pattern: Pattern) -> Content {
+    pub(super) async fn put(&self, owner: &Owner, pattern: SeededBytes) -> Content {
         self.put_as(owner, ContentSize::Exactly(pattern.length), pattern).await
     }
 
-    pub(super) async fn put_as(&self, owner: &Owner, size: ContentSize, pattern: Pattern) -> Content {
+    pub(super) async fn put_as(&self, owner: &Owner, size: ContentSize, pattern: SeededBytes) -> Content {
         for _ in 0..ATTEMPTS_MAX {
             match self.contents.put(owner, size, &mut pattern.source()).await {
                 Ok(content) => {
@@ -52,7 +52,7 @@ impl Client {
         panic!("put never succeeds");
     }
 
-    pub(super) async fn load(&self, owner: &Owner, content: &Content, pattern: Pattern) {
+    pub(super) async fn load(&self, owner: &Owner, content: &Content, pattern: SeededBytes) {
         for _ in 0..ATTEMPTS_MAX {
             match self.contents.load(owner, content, &mut pattern.source()).await {
                 Ok(()) => return,
@@ -68,14 +68,14 @@ impl Client {
         space: SpaceId,
         content: &Content,
         range: Range<u64>,
-    ) -> Result<Vec<u8>, Missing> {
+    ) -> Result<Vec<u8>, ContentMissing> {
         for _ in 0..ATTEMPTS_MAX {
             match self.contents.read(space, content, range.clone()).await {
                 Ok(mut source) => match drain(source.as_mut()).await {
                     Ok(bytes) => return Ok(bytes),
                     Err(_) => tokio::task::yield_now().await,
                 },
-                Err(ContentError::Missing { .. }) => return Err(Missing),
+                Err(ContentError::Missing { .. }) => return Err(ContentMissing),
                 Err(error) => bear(error).await,
             }
         }
@@ -83,7 +83,7 @@ impl Client {
     }
 
     /// A content has exactly these bytes.
-    pub(super) async fn check_bytes(&self, space: SpaceId, content: &Content, pattern: Pattern) {
+    pub(super) async fn check_bytes(&self, space: SpaceId, content: &Content, pattern: SeededBytes) {
         let found = self.read(space, content, 0..content.length).await.expect("the content is there");
         assert!(found == pattern.bytes(), "content {} of {} bytes has others", content.id, content.length);
     }
@@ -162,12 +162,12 @@ pub(super) fn fresh_owner() -> Owner {
 
 /// Bytes that follow from a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pattern {
+pub(super) struct SeededBytes {
     pub(super) seed: u64,
     pub(super) length: u64,
 }
 
-impl Pattern {
+impl SeededBytes {
     pub(super) fn bytes(self) -> Vec<u8> {
         let length = usize::try_from(self.length).expect("a test's content fits memory");
         let mut state = self.seed;

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use super::super::Reopen;
 use super::ContentHarness;
-use super::client::{Client, Pattern, fresh_owner};
+use super::client::{ContentClient, SeededBytes, fresh_owner};
 
 pub(super) async fn check(harness: &dyn ContentHarness) {
     let owner = fresh_owner();
     let mut seen = BTreeSet::new();
     for how in [Reopen::Closed, Reopen::Crashed] {
-        let client = Client::of(harness);
+        let client = ContentClient::of(harness);
         let mut last = None;
         for seed in 0..20 {
-            let pattern = Pattern { seed, length: 5000 };
+            let pattern = SeededBytes { seed, length: 5000 };
             let content = client.put(&owner, pattern).await;
             assert!(seen.insert(content.id), "the id {} was given twice", content.id);
             assert!(last < Some(content.id), "a later content has a lower id");

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::super::Reopen;
 use super::ContentHarness;
-use super::client::{Client, Missing, Pattern, fresh_owner};
+use super::client::{ContentClient, ContentMissing, SeededBytes, fresh_owner};
 use crate::{Change, Content, Decision, Owner};
 
 pub(super) async fn check(harness: &dyn ContentHarness) {
@@ -15,8 +15,8 @@ pub(super) async fn check(harness: &dyn ContentHarness) {
 }
 
 /// Puts contents, and a row behind each, from several tasks.
-async fn put_and_name(harness: &dyn ContentHarness, owner: &Owner) -> Vec<(Content, Pattern)> {
-    let client = Client::of(harness);
+async fn put_and_name(harness: &dyn ContentHarness, owner: &Owner) -> Vec<(Content, SeededBytes)> {
+    let client = ContentClient::of(harness);
     let engine = harness.engine();
     let rows = super::super::Client { engine: engine.clone() };
     rows.create_space(owner.space).await;
@@ -24,7 +24,7 @@ async fn put_and_name(harness: &dyn ContentHarness, owner: &Owner) -> Vec<(Conte
         .map(|seed| {
             let (client, rows, owner) = (client.clone(), rows.clone(), owner.clone());
             tokio::spawn(async move {
-                let pattern = Pattern { seed, length: seed * seed * seed * 97 };
+                let pattern = SeededBytes { seed, length: seed * seed * seed * 97 };
                 let content = client.put(&owner, pattern).await;
                 let body = Bytes::copy_from_slice(&content.id.0);
                 let mut decide =
@@ -48,7 +48,7 @@ async fn what_a_durable_row_names_is_there(harness: &dyn ContentHarness, how: Re
     let owner = fresh_owner();
     let named = put_and_name(harness, &owner).await;
     harness.reopen(how).await;
-    let client = Client::of(harness);
+    let client = ContentClient::of(harness);
     for (content, pattern) in &named {
         client.check_bytes(owner.space, content, *pattern).await;
     }
@@ -66,15 +66,15 @@ async fn what_a_durable_row_names_is_there(harness: &dyn ContentHarness, how: Re
 async fn what_was_dropped_stays_so(harness: &dyn ContentHarness, how: Reopen) {
     let owner = fresh_owner();
     let named = put_and_name(harness, &owner).await;
-    let client = Client::of(harness);
+    let client = ContentClient::of(harness);
     let (dropped, kept) = named.split_at(10);
     let ids: Vec<_> = dropped.iter().map(|(content, _)| content.id).collect();
     client.drop(owner.space, &ids).await;
     drop(client);
     harness.reopen(how).await;
-    let client = Client::of(harness);
+    let client = ContentClient::of(harness);
     for (content, _) in dropped {
-        assert_eq!(client.read(owner.space, content, 0..content.length).await, Err(Missing));
+        assert_eq!(client.read(owner.space, content, 0..content.length).await, Err(ContentMissing));
     }
     for (content, pattern) in kept {
         client.check_bytes(owner.space, content, *pattern).await;

@@ -1,11 +1,11 @@
 //! *findable*: `visit` shows every durable content with its owner, the oldest of a space first.
 
 use super::ContentHarness;
-use super::client::{Client, Pattern, fresh_owner};
+use super::client::{ContentClient, SeededBytes, fresh_owner};
 use crate::{FoundContent, Owner};
 
 pub(super) async fn check(harness: &dyn ContentHarness) {
-    let client = Client::of(harness);
+    let client = ContentClient::of(harness);
     let mut owner = fresh_owner();
     let other = fresh_owner();
     let mut expected = Vec::new();
@@ -15,9 +15,9 @@ pub(super) async fn check(harness: &dyn ContentHarness) {
             1 => vec![0xFF; Owner::PARTITION_BYTES_MAX],
             seed => format!("blob\0{}", seed % 7).into_bytes(),
         };
-        let content = client.put(&owner, Pattern { seed, length: seed * 100 }).await;
+        let content = client.put(&owner, SeededBytes { seed, length: seed * 100 }).await;
         expected.push(FoundContent { content, owner: owner.clone() });
-        client.put(&other, Pattern { seed, length: 10 }).await;
+        client.put(&other, SeededBytes { seed, length: 10 }).await;
     }
     for at_once in [1, 2, 7, 39, 40, 41, 1000] {
         // A put whose outcome was unknown may have been kept beside its second try.

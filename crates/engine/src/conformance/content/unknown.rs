@@ -1,18 +1,18 @@
 //! *unknown is not failed*: an error other than `OutcomeUnknown` means that nothing was kept.
 
 use super::ContentHarness;
-use super::client::{Client, Missing, Pattern, fresh_owner};
+use super::client::{ContentClient, ContentMissing, SeededBytes, fresh_owner};
 use crate::{ContentError, ContentSize, Owner};
 
 const ROUNDS: u64 = 120;
 
 pub(super) async fn check(harness: &dyn ContentHarness) {
-    let client = Client::of(harness);
+    let client = ContentClient::of(harness);
     let owner = fresh_owner();
     for round in 0..ROUNDS {
         // A partition of its own, so that what is found tells of this put only.
         let owner = Owner { partition: round.to_be_bytes().to_vec(), ..owner.clone() };
-        let pattern = Pattern { seed: round, length: round * 4999 };
+        let pattern = SeededBytes { seed: round, length: round * 4999 };
         let size = ContentSize::Exactly(pattern.length);
         let outcome = client.contents.put(&owner, size, &mut pattern.source()).await;
         let found = client.found(owner.space, 500).await;
@@ -38,10 +38,10 @@ pub(super) async fn check(harness: &dyn ContentHarness) {
 }
 
 /// After one try at a drop the content is whole or gone, and after `Ok` it is gone.
-async fn drop_once(client: &Client, owner: &Owner, content: crate::Content, pattern: Pattern) {
+async fn drop_once(client: &ContentClient, owner: &Owner, content: crate::Content, pattern: SeededBytes) {
     let outcome = client.contents.drop_contents(owner.space, &[content.id]).await;
     match client.read(owner.space, &content, 0..content.length).await {
-        Err(Missing) => {}
+        Err(ContentMissing) => {}
         Ok(bytes) => {
             assert!(outcome.is_err(), "a dropped content is there");
             assert!(bytes == pattern.bytes(), "a content has other bytes after a drop that failed");

@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicU64;
 
 use super::ContentHarness;
-use super::client::{Client, Missing, Pattern, bear, fresh_owner};
+use super::client::{ContentClient, ContentMissing, SeededBytes, bear, fresh_owner};
 use crate::{Content, ContentError, ContentSize, PIECE_BYTES_MAX};
 
 const PIECE: u64 = PIECE_BYTES_MAX as u64;
 
 pub(super) async fn check(harness: &dyn ContentHarness) {
-    let client = Client::of(harness);
+    let client = ContentClient::of(harness);
     contents_of_every_size_read_back(&client).await;
     ranges_are_parts_of_the_whole(&client).await;
     many_at_once_do_not_mix(&client).await;
@@ -17,12 +17,12 @@ pub(super) async fn check(harness: &dyn ContentHarness) {
     a_copy_has_the_same_bytes_and_its_own_life(&client).await;
 }
 
-async fn contents_of_every_size_read_back(client: &Client) {
+async fn contents_of_every_size_read_back(client: &ContentClient) {
     let owner = fresh_owner();
     let lengths =
         [0, 1, 4095, 4096, 4097, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 5 * PIECE + 17, 40 * PIECE + 3];
     for (seed, length) in (1..).zip(lengths) {
-        let pattern = Pattern { seed, length };
+        let pattern = SeededBytes { seed, length };
         for size in
             [ContentSize::Exactly(length), ContentSize::UpTo(length), ContentSize::UpTo(length + 9 * PIECE)]
         {
@@ -32,9 +32,9 @@ async fn contents_of_every_size_read_back(client: &Client) {
     }
 }
 
-async fn ranges_are_parts_of_the_whole(client: &Client) {
+async fn ranges_are_parts_of_the_whole(client: &ContentClient) {
     let owner = fresh_owner();
-    let pattern = Pattern { seed: 99, length: 3 * PIECE + 100 };
+    let pattern = SeededBytes { seed: 99, length: 3 * PIECE + 100 };
     let content = client.put(&owner, pattern).await;
     let bytes = pattern.bytes();
     let edges =
@@ -48,19 +48,19 @@ async fn ranges_are_parts_of_the_whole(client: &Client) {
     }
 }
 
-async fn many_at_once_do_not_mix(client: &Client) {
+async fn many_at_once_do_not_mix(client: &ContentClient) {
     let owner = fresh_owner();
     let put_and_read = |seed: u64| {
         let (client, owner) = (client.clone(), owner.clone());
         tokio::spawn(async move {
-            let pattern = Pattern { seed, length: seed * 7919 % (3 * PIECE) };
+            let pattern = SeededBytes { seed, length: seed * 7919 % (3 * PIECE) };
             let content = client.put(&owner, pattern).await;
             client.check_bytes(owner.space, &content, pattern).await;
             (content, pattern)
         })
     };
     let tasks: Vec<_> = (0..48).map(put_and_read).collect();
-    let mut all: Vec<(Content, Pattern)> = Vec::new();
+    let mut all: Vec<(Content, SeededBytes)> = Vec::new();
     for task in tasks {
         all.push(task.await.expect("the task finishes"));
     }
@@ -69,9 +69,9 @@ async fn many_at_once_do_not_mix(client: &Client) {
     }
 }
 
-async fn another_length_than_announced_is_refused(client: &Client) {
+async fn another_length_than_announced_is_refused(client: &ContentClient) {
     let owner = fresh_owner();
-    let pattern = Pattern { seed: 5, length: 2 * PIECE };
+    let pattern = SeededBytes { seed: 5, length: 2 * PIECE };
     for size in [
         ContentSize::Exactly(2 * PIECE - 1),
         ContentSize::Exactly(2 * PIECE + 1),
@@ -89,9 +89,9 @@ async fn another_length_than_announced_is_refused(client: &Client) {
     assert_eq!(client.found(owner.space, 10).await, []);
 }
 
-async fn a_copy_has_the_same_bytes_and_its_own_life(client: &Client) {
+async fn a_copy_has_the_same_bytes_and_its_own_life(client: &ContentClient) {
     let (from, to) = (fresh_owner(), fresh_owner());
-    let pattern = Pattern { seed: 44, length: 2 * PIECE + 1 };
+    let pattern = SeededBytes { seed: 44, length: 2 * PIECE + 1 };
     let content = client.put(&from, pattern).await;
     let copy = loop {
         let copied = AtomicU64::new(0);
@@ -106,5 +106,5 @@ async fn a_copy_has_the_same_bytes_and_its_own_life(client: &Client) {
     assert_ne!(copy.id, content.id);
     client.drop(from.space, &[content.id]).await;
     client.check_bytes(to.space, &copy, pattern).await;
-    assert_eq!(client.read(from.space, &content, 0..1).await, Err(Missing));
+    assert_eq!(client.read(from.space, &content, 0..1).await, Err(ContentMissing));
 }
