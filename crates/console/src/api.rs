@@ -27,7 +27,7 @@ use tavola_model::{
 use crate::body;
 use crate::connect::connect;
 use crate::listen::Console;
-use crate::respond::{Answer, Visit, json_answer, not_allowed, refuse};
+use crate::respond::{Answer, ConsoleVisit, json_answer, not_allowed, refuse};
 use crate::sas;
 
 /// Containers whose blobs are counted.
@@ -39,7 +39,7 @@ const MESSAGES_MAX: usize = 200;
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// Answers a request to the API.
-pub(crate) async fn answer(console: &Console, visit: &Visit, request: Request<Incoming>) -> Answer {
+pub(crate) async fn answer(console: &Console, visit: &ConsoleVisit, request: Request<Incoming>) -> Answer {
     let path = request.uri().path().to_owned();
     let text = request.uri().query().unwrap_or_default().to_owned();
     let Some(query) = Query::parse(&text) else {
@@ -80,7 +80,7 @@ pub(crate) async fn answer(console: &Console, visit: &Visit, request: Request<In
 /// A request to the API.
 pub(crate) struct Asked<'a> {
     pub console: &'a Console,
-    pub visit: &'a Visit,
+    pub visit: &'a ConsoleVisit,
     query: &'a Query<'a>,
 }
 

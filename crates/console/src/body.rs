@@ -35,21 +35,21 @@ pub(crate) async fn read(incoming: Incoming, bytes_max: usize) -> Result<Bytes, 
 }
 
 /// The body of an upload, piece by piece.
-pub(crate) struct Upload {
+pub(crate) struct UploadBody {
     incoming: Incoming,
     rest: BytesMut,
     left: u64,
     bytes_max: u64,
 }
 
-impl Upload {
+impl UploadBody {
     pub fn new(incoming: Incoming, bytes_max: u64) -> Self {
         Self { incoming, rest: BytesMut::new(), left: bytes_max, bytes_max }
     }
 }
 
 #[async_trait]
-impl ByteSource for Upload {
+impl ByteSource for UploadBody {
     async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
         while self.rest.is_empty() {
             let frame =

@@ -26,10 +26,10 @@ use tavola_protocol::table::{self, TableRequest, TableRoute};
 use tavola_protocol::{BodyKind, Form, Reply};
 use tavola_service::ByteSource;
 
-use crate::body::{self, AnswerBody, BodyError, Download, Upload};
+use crate::body::{self, AnswerBody, BodyError, Download, UploadBody};
 use crate::guard::CSRF_HEADER;
 use crate::listen::Console;
-use crate::respond::{Answer, Visit, refuse};
+use crate::respond::{Answer, ConsoleVisit, refuse};
 
 /// What a request addresses.
 enum Routed {
@@ -39,7 +39,7 @@ enum Routed {
 }
 
 /// Answers a request of a storage service.
-pub(crate) async fn answer(console: &Console, visit: &Visit, request: Request<Incoming>) -> Answer {
+pub(crate) async fn answer(console: &Console, visit: &ConsoleVisit, request: Request<Incoming>) -> Answer {
     let (parts, incoming) = request.into_parts();
     let Some((service, account, path)) = target(parts.uri.path()) else {
         return refuse(StatusCode::NOT_FOUND, "NotFound", "paths are /data/SERVICE/ACCOUNT/…");
@@ -128,7 +128,7 @@ impl Exchange<'_> {
             },
         };
         let (whole, mut upload) = match stream_bytes_max {
-            Some(bytes_max) => (Bytes::new(), Some(Upload::new(incoming, bytes_max))),
+            Some(bytes_max) => (Bytes::new(), Some(UploadBody::new(incoming, bytes_max))),
             None => match body::read(incoming, bytes_max).await {
                 Ok(whole) => (whole, None),
                 Err(BodyError::TooLarge) => return Err(ErrorCode::RequestBodyTooLarge.into()),

@@ -22,7 +22,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::body::AnswerBody;
 use crate::listen::Console;
-use crate::respond::{Answer, Visit, refuse};
+use crate::respond::{Answer, ConsoleVisit, refuse};
 use crate::server_view::Health;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
 const REQUESTS_MAX: usize = 40;
 
 /// Starts a stream.
-pub(crate) fn stream(console: &Console, visit: Visit) -> Answer {
+pub(crate) fn stream(console: &Console, visit: ConsoleVisit) -> Answer {
     let Ok(slot) = console.inner.streams.clone().try_acquire_owned() else {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "ServerBusy", "too many pages are open");
     };

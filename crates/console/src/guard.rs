@@ -22,7 +22,7 @@ const DATA_POLICY: &str =
 
 /// Why a request is not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum GuardRefusal {
     /// It addresses another host.
     Host,
     /// It comes from another site.
@@ -30,19 +30,19 @@ pub(crate) enum Refusal {
 }
 
 /// Checks a request before anything else is done with it.
-pub(crate) fn check(method: &Method, headers: &HeaderMap, names: &[String]) -> Result<(), Refusal> {
+pub(crate) fn check(method: &Method, headers: &HeaderMap, names: &[String]) -> Result<(), GuardRefusal> {
     let mut hosts = headers.get_all(HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Refusal::Host) };
-    let host = host.to_str().map_err(|_| Refusal::Host)?;
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(GuardRefusal::Host) };
+    let host = host.to_str().map_err(|_| GuardRefusal::Host)?;
     if !is_ours(host_name(host), names) {
-        return Err(Refusal::Host);
+        return Err(GuardRefusal::Host);
     }
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text("sec-fetch-site") {
         None | Some("same-origin") => {}
         // Somebody typed the address, or followed a link to the start page.
         Some("none" | "cross-site" | "same-site") if is_navigation(method, headers) => {}
-        Some(_) => return Err(Refusal::Site),
+        Some(_) => return Err(GuardRefusal::Site),
     }
     match headers.get(ORIGIN) {
         None => Ok(()),
@@ -52,7 +52,7 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap, names: &[String]) -> R
             if named.is_some_and(|named| named.eq_ignore_ascii_case(host)) {
                 Ok(())
             } else {
-                Err(Refusal::Site)
+                Err(GuardRefusal::Site)
             }
         }
     }
@@ -80,7 +80,7 @@ fn is_ours(name: &str, names: &[String]) -> bool {
 
 /// What an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum AnswerContent {
     /// Something of ours.
     Ours,
     /// Something that clients have stored.
@@ -88,10 +88,10 @@ pub(crate) enum Content {
 }
 
 /// Adds what every answer says.
-pub(crate) fn protect(headers: &mut HeaderMap, content: Content) {
+pub(crate) fn protect(headers: &mut HeaderMap, content: AnswerContent) {
     let policy = match content {
-        Content::Ours => PAGE_POLICY,
-        Content::Stored => DATA_POLICY,
+        AnswerContent::Ours => PAGE_POLICY,
+        AnswerContent::Stored => DATA_POLICY,
     };
     for (name, value) in [
         ("content-security-policy", policy),
@@ -109,7 +109,7 @@ pub(crate) fn protect(headers: &mut HeaderMap, content: Content) {
 mod tests {
     use super::*;
 
-    fn checked(head: &[(&'static str, &'static str)]) -> Result<(), Refusal> {
+    fn checked(head: &[(&'static str, &'static str)]) -> Result<(), GuardRefusal> {
         let mut headers = HeaderMap::new();
         for (name, value) in head {
             headers.append(*name, HeaderValue::from_static(value));
@@ -142,10 +142,10 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static(host));
-            assert_eq!(check(&Method::GET, &headers, &[]), Err(Refusal::Host), "{host}");
+            assert_eq!(check(&Method::GET, &headers, &[]), Err(GuardRefusal::Host), "{host}");
         }
-        assert_eq!(checked(&[]), Err(Refusal::Host));
-        assert_eq!(checked(&[("host", "localhost"), ("host", "localhost")]), Err(Refusal::Host));
+        assert_eq!(checked(&[]), Err(GuardRefusal::Host));
+        assert_eq!(checked(&[("host", "localhost"), ("host", "localhost")]), Err(GuardRefusal::Host));
     }
 
     #[test]
@@ -155,15 +155,15 @@ mod tests {
         assert_eq!(checked(&[host, ("sec-fetch-site", "same-origin")]), Ok(()));
         for origin in ["http://localhost:2", "http://evil.example", "null", "http://localhost:1.evil.example"]
         {
-            assert_eq!(checked(&[host, ("origin", origin)]), Err(Refusal::Site), "{origin}");
+            assert_eq!(checked(&[host, ("origin", origin)]), Err(GuardRefusal::Site), "{origin}");
         }
         let from = |site, mode, dest| {
             checked(&[host, ("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)])
         };
         assert_eq!(from("cross-site", "navigate", "document"), Ok(()));
         assert_eq!(from("none", "navigate", "document"), Ok(()));
-        assert_eq!(from("cross-site", "navigate", "iframe"), Err(Refusal::Site));
-        assert_eq!(from("cross-site", "no-cors", "image"), Err(Refusal::Site));
-        assert_eq!(from("same-site", "cors", "empty"), Err(Refusal::Site));
+        assert_eq!(from("cross-site", "navigate", "iframe"), Err(GuardRefusal::Site));
+        assert_eq!(from("cross-site", "no-cors", "image"), Err(GuardRefusal::Site));
+        assert_eq!(from("same-site", "cors", "empty"), Err(GuardRefusal::Site));
     }
 }

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tavola_model::AccountName;
 
 use crate::body::{self, AnswerBody};
-use crate::guard::{self, CSRF_HEADER, Content, Refusal};
+use crate::guard::{self, AnswerContent, CSRF_HEADER, GuardRefusal};
 use crate::listen::Console;
 use crate::session::{Session, Shown, same_secret};
 use crate::{api, assets, data, events};
@@ -32,7 +32,7 @@ pub(crate) type Answer = Response<AnswerBody>;
 const SIGN_IN_BYTES_MAX: usize = 16 * 1024;
 
 /// A request with the session it belongs to.
-pub(crate) struct Visit {
+pub(crate) struct ConsoleVisit {
     pub session_name: String,
     pub session: Session,
 }
@@ -52,14 +52,14 @@ pub(crate) async fn respond(console: &Console, request: Request<Incoming>, origi
     let mut answer = match guard::check(request.method(), request.headers(), names) {
         Ok(()) if needs_tls(console, origin) => to_tls(&request),
         Ok(()) => route(console, request, origin).await,
-        Err(Refusal::Host) => {
+        Err(GuardRefusal::Host) => {
             let message =
                 "this console is not reached under that host name; list the name in --console-host-names";
             refuse(StatusCode::MISDIRECTED_REQUEST, "HostNotAllowed", message)
         }
-        Err(Refusal::Site) => refuse(StatusCode::FORBIDDEN, "CrossSite", "a request of another site"),
+        Err(GuardRefusal::Site) => refuse(StatusCode::FORBIDDEN, "CrossSite", "a request of another site"),
     };
-    guard::protect(answer.headers_mut(), if is_stored { Content::Stored } else { Content::Ours });
+    guard::protect(answer.headers_mut(), if is_stored { AnswerContent::Stored } else { AnswerContent::Ours });
     let headers = answer.headers_mut();
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     answer
@@ -116,10 +116,10 @@ async fn route(console: &Console, request: Request<Incoming>, origin: Origin) ->
 }
 
 /// The session of a request, if it has one that is valid.
-fn find_session(console: &Console, headers: &HeaderMap, origin: Origin) -> Option<Visit> {
+fn find_session(console: &Console, headers: &HeaderMap, origin: Origin) -> Option<ConsoleVisit> {
     let session_name = cookie(headers, &cookie_name(console, origin))?;
     let session = console.inner.sessions.find(&session_name)?;
-    Some(Visit { session_name, session })
+    Some(ConsoleVisit { session_name, session })
 }
 
 fn carries_token(headers: &HeaderMap, session: &Session) -> bool {

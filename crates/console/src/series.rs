@@ -29,7 +29,7 @@ type ResourceKey = (AccountName, &'static str, Box<str>);
 
 /// What was counted.
 #[derive(Default)]
-pub(crate) struct Series {
+pub(crate) struct RequestSeries {
     accounts: HashMap<AccountName, Past>,
     resources: HashMap<ResourceKey, VecDeque<(i64, u64)>>,
 }
@@ -67,7 +67,7 @@ struct Counted {
     latencies: Latencies,
 }
 
-impl Series {
+impl RequestSeries {
     pub fn observe(&mut self, record: &AccessRecord, kind: usize) {
         let Some(account) = &record.account else { return };
         let (at, times) = (record.received.unix_seconds(), u64::from(record.weight.max(1)));
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_session_sees_the_sum_of_its_accounts_and_nothing_of_others() {
-        let mut series = Series::default();
+        let mut series = RequestSeries::default();
         for second in (1..=30).rev() {
             series.observe(&record("mine", NOW - second, 200, 4), 5);
             series.observe(&record("also", NOW - second, 404, 4), 0);
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_slow_request_counts_in_the_second_in_which_it_came() {
-        let mut series = Series::default();
+        let mut series = RequestSeries::default();
         series.observe(&record("mine", NOW - 1, 200, 1), 0);
         series.observe(&record("mine", NOW - 3, 200, 2000), 4);
         let seconds: Vec<i64> = series.seconds(&|_| true).iter().map(|row| row[0]).collect();
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn invented_accounts_do_not_push_out_a_real_one() {
-        let mut series = Series::default();
+        let mut series = RequestSeries::default();
         for _ in 0..3 {
             series.observe(&record("mine", NOW, 200, 1), 0);
         }
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn resources_are_bounded_and_forgotten_when_idle() {
-        let mut series = Series::default();
+        let mut series = RequestSeries::default();
         let asked = |name: usize, at: i64| AccessRecord {
             resource: Some(format!("q{name}").into()),
             ..record("mine", at, 200, 1)

@@ -12,7 +12,7 @@ use tavola_model::{AccountName, PlanKind, StorageService};
 use tavola_odata::write_filter;
 use tavola_telemetry::{AccessRecord, RecordSink, Target};
 
-use crate::series::{IsShown, Series, service_name};
+use crate::series::{IsShown, RequestSeries, service_name};
 
 const REQUESTS_MAX: usize = 1000;
 /// Characters of a request's text.
@@ -31,7 +31,7 @@ pub struct Tail {
 struct State {
     next: u64,
     requests: VecDeque<Entry>,
-    series: Series,
+    series: RequestSeries,
 }
 
 /// A request as it is kept. It becomes JSON when a page asks for it: most never are.
@@ -98,7 +98,7 @@ impl Tail {
     }
 
     /// What was counted of the requests.
-    pub(crate) fn with_series<T>(&self, read: impl FnOnce(&Series) -> T) -> T {
+    pub(crate) fn with_series<T>(&self, read: impl FnOnce(&RequestSeries) -> T) -> T {
         read(&self.lock().series)
     }
 
