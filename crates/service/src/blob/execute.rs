@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tavola_model::{AccountName, BlobCommand, BlobOutcome, ErrorCode};
 
 use super::Blobs;
-use super::get::Content;
+use super::get::BlobStream;
 use crate::execute::Sent;
 use crate::failure::Failure;
 
 /// What a command gave: the outcome, and the bytes that come with it.
-type Done = (BlobOutcome, Option<Content>);
+type Done = (BlobOutcome, Option<BlobStream>);
 
 impl Blobs {
     /// Does what a command says. What is sent to its client comes beside the outcome.

@@ -24,7 +24,7 @@ use crate::service::AnswerBudget;
 const ATTEMPTS_MAX: usize = 8;
 
 /// What is read of a blob, before its bytes.
-pub(crate) type Content = Box<dyn ByteSource>;
+pub(crate) type BlobStream = Box<dyn ByteSource>;
 
 impl Blobs {
     pub async fn get_blob(
@@ -32,7 +32,7 @@ impl Blobs {
         account: &AccountName,
         get: GetBlob,
         room: Option<Arc<dyn AnswerBudget>>,
-    ) -> Result<(BlobGot, Content), Failure> {
+    ) -> Result<(BlobGot, BlobStream), Failure> {
         let location = self.location(account, &get.target.path).await?;
         for _ in 0..ATTEMPTS_MAX {
             let (mut properties, body) = self.read_shown(&location, &get.target, &get.conditions).await?;
@@ -122,7 +122,7 @@ impl Blobs {
         location: &BlobLocation,
         body: &Body,
         range: Range<u64>,
-    ) -> Result<Content, Failure> {
+    ) -> Result<BlobStream, Failure> {
         let parts = match body {
             Body::Data(Data::Inline(bytes)) => {
                 let at = |at: u64| usize::try_from(at).expect("a row is small");

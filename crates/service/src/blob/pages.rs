@@ -25,7 +25,7 @@ use super::Blobs;
 use super::cell::{CELL_BYTES, CELL_PAGES, Cell};
 use super::change::{BlobLocation, existing_in, put_record, scan_rows};
 use super::conditions::{Unmet, check_write};
-use super::get::Content;
+use super::get::BlobStream;
 use super::piece_rows::removed;
 use super::pieces::{Data, PieceSource};
 use super::prepare::Preparation;
@@ -294,7 +294,7 @@ impl Blobs {
         location: &BlobLocation,
         generations: &[u64],
         range: Range<u64>,
-    ) -> Result<Content, Failure> {
+    ) -> Result<BlobStream, Failure> {
         let mut source = PagesSource {
             engine: self.engine.clone(),
             contents: self.contents.clone(),

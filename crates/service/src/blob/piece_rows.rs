@@ -11,7 +11,7 @@ use tavola_model::ErrorCode;
 
 use super::Blobs;
 use super::change::{BlobLocation, scan_rows};
-use super::get::Content;
+use super::get::BlobStream;
 use super::pieces::{Data, Piece, PieceSource, decode_pieces};
 use super::record::Body;
 use super::rows::{PIECES, generation_prefix, pieces_row};
@@ -28,7 +28,7 @@ impl Blobs {
         generation: u64,
         count: u32,
         range: Range<u64>,
-    ) -> Result<Content, Failure> {
+    ) -> Result<BlobStream, Failure> {
         let mut source = PieceRowsSource {
             engine: self.engine.clone(),
             contents: self.contents.clone(),
