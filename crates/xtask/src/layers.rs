@@ -1,11 +1,11 @@
 //! Which crate may depend on which, and which folder of a crate may import which.
 //!
-//! A dependency points down the code map of ARCHITECTURE.md. Inside a crate, the services keep apart (`rooms.rs`).
+//! A dependency points down the code map of ARCHITECTURE.md. Inside a crate, the services keep apart (`services.rs`).
 
 use std::collections::BTreeMap;
 
 use crate::programs::root;
-use crate::rooms;
+use crate::services;
 use crate::step::{NO_NAMES, Outcome, Server, Step, Tally};
 
 pub const CHECK: Step = Step { name: "layers", server: Server::Unused, run: |_| check(), has: NO_NAMES };
@@ -24,7 +24,7 @@ fn check() -> Outcome {
             std::fs::read_to_string(&path).map_err(|error| format!("{} ({error})", path.display()))?;
         tally.check(check_crate(name, *layer, &manifest, &layers));
     }
-    rooms::check(&root(), &mut tally)?;
+    services::check(&root(), &mut tally)?;
     Ok(tally)
 }
 

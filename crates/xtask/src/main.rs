@@ -18,9 +18,9 @@ mod layers;
 mod markers;
 mod programs;
 mod rclone;
-mod rooms;
 mod rust;
 mod sdk;
+mod services;
 mod step;
 
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! The services keep apart: no file of one service's folder imports from another service's folder, and what is
 //! common to all imports from none of them.
 //!
-//! A room is a folder or a file called `table`, `queue` or `blob`, in the crates below. A `lib.rs` or `mod.rs` that holds
-//! nothing but `mod` and `use` is a table of contents and may name every room. A name that a root or a common file
-//! exports from a room counts as that room's, wherever it is imported. The joints may name every room too: the files in
-//! which one request finds its service.
+//! The part of a service is a folder or a file called `table`, `queue` or `blob`, in the crates below. A `lib.rs` or `mod.rs`
+//! that holds nothing but `mod` and `use` is a table of contents and may name every service. A name that a root or a common
+//! file exports from a service counts as that service's, wherever it is imported. The joints may name every service too:
+//! the files in which one request finds its service.
 //! Whatever else crosses is in `DEBT`, a list that only gets shorter: an entry that no longer applies fails the check.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +16,9 @@ use syn::visit::{self, Visit};
 use crate::step::Tally;
 
 const CRATES: [&str; 5] = ["model", "protocol", "auth", "service", "frontend"];
-const ROOMS: [&str; 3] = ["table", "queue", "blob"];
+const SERVICES: [&str; 3] = ["table", "queue", "blob"];
 
-/// Files of the common part that name rooms because that is what they are for.
+/// Files of the common part that name services because that is what they are for.
 const JOINTS: &[&str] = &[
     "crates/model/src/command.rs",
     "crates/model/src/outcome.rs",
@@ -44,10 +44,10 @@ const JOINTS: &[&str] = &[
     "crates/auth/src/sign.rs",
 ];
 
-/// Crossings that are still there: the file, and the room it must not import.
+/// Crossings that are still there: the file, and the service it must not import.
 const DEBT: &[(&str, &str)] = &[];
 
-/// Checks every source file of the crates that have rooms.
+/// Checks every source file of the crates that have services.
 pub fn check(root: &Path, tally: &mut Tally) -> Result<(), String> {
     let mut exports = Exports::default();
     for name in CRATES {
@@ -69,51 +69,55 @@ pub fn check(root: &Path, tally: &mut Tally) -> Result<(), String> {
             let file = path.strip_prefix(root).unwrap_or(&path).display().to_string();
             let text = std::fs::read_to_string(&path).map_err(|error| format!("{file} ({error})"))?;
             let within = path.strip_prefix(&source).unwrap_or(&path);
-            let rooms =
+            let services =
                 crossed(name, within, &text, &exports).map_err(|error| format!("{file} ({error})"))?;
             if JOINTS.contains(&file.as_str()) {
-                joints.extend((!rooms.is_empty()).then_some(file));
+                joints.extend((!services.is_empty()).then_some(file));
             } else {
-                crossings.extend(rooms.into_iter().map(|room| (file.clone(), room)));
+                crossings.extend(services.into_iter().map(|service| (file.clone(), service)));
             }
         }
     }
-    for (file, room) in &crossings {
-        let is_known = DEBT.contains(&(file.as_str(), *room));
-        tally.check(if is_known { Ok(()) } else { Err(format!("{file} imports from the folder `{room}`")) });
+    for (file, service) in &crossings {
+        let is_known = DEBT.contains(&(file.as_str(), *service));
+        tally.check(if is_known {
+            Ok(())
+        } else {
+            Err(format!("{file} imports from the folder `{service}`"))
+        });
     }
-    for (file, room) in DEBT {
-        if !crossings.contains(&((*file).to_owned(), *room)) {
+    for (file, service) in DEBT {
+        if !crossings.contains(&((*file).to_owned(), *service)) {
             tally.check(Err(format!(
-                "{file} no longer imports from `{room}`: take it out of the list of debts"
+                "{file} no longer imports from `{service}`: take it out of the list of debts"
             )));
         }
     }
     for file in JOINTS.iter().filter(|file| !joints.contains(**file)) {
-        tally.check(Err(format!("{file} names no room: take it out of the list of joints")));
+        tally.check(Err(format!("{file} names no service: take it out of the list of joints")));
     }
     tally.note(format!("{} crossings between services that are still to go", DEBT.len()));
     Ok(())
 }
 
-/// The names that the common parts of crates export from their rooms.
+/// The names that the common parts of crates export from their services.
 #[derive(Default)]
 struct Exports {
     /// By the roots: crate, name.
-    rooms: BTreeMap<(&'static str, String), &'static str>,
+    services: BTreeMap<(&'static str, String), &'static str>,
     /// By other common files, for their crate: crate, module, name.
     of_modules: BTreeMap<(&'static str, String, String), &'static str>,
 }
 
 impl Exports {
     fn add_crate(&mut self, crate_name: &'static str, source: &Path) -> Result<(), String> {
-        for (room, name) in
+        for (service, name) in
             self.add(crate_name, &read(&source.join("lib.rs"))?).map_err(|error| error.to_string())?
         {
-            // `pub use table::*;`: everything that the room exports.
+            // `pub use table::*;`: everything that the service exports.
             if name == "*" {
-                for name in public_names(&source.join(room))? {
-                    self.rooms.insert((crate_name, name), room);
+                for name in public_names(&source.join(service))? {
+                    self.services.insert((crate_name, name), service);
                 }
             }
         }
@@ -130,17 +134,17 @@ impl Exports {
         for item in syn::parse_file(text)?.items {
             let syn::Item::Use(item) = item else { continue };
             for names in paths_of(&item.tree) {
-                let room = names.iter().find_map(|name| room_of(name));
-                if let (Some(room), Some(last)) = (room, names.last()) {
-                    self.rooms.insert((crate_name, last.clone()), room);
-                    added.push((room, last.clone()));
+                let service = names.iter().find_map(|name| service_of(name));
+                if let (Some(service), Some(last)) = (service, names.last()) {
+                    self.services.insert((crate_name, last.clone()), service);
+                    added.push((service, last.clone()));
                 }
             }
         }
         Ok(added)
     }
 
-    /// Adds what a common file that is no root gives on from a room.
+    /// Adds what a common file that is no root gives on from a service.
     fn add_common(&mut self, crate_name: &'static str, within: &Path, text: &str) -> Result<(), syn::Error> {
         let stem = within.with_extension("");
         let mut parts: Vec<&str> = stem.iter().filter_map(|part| part.to_str()).collect();
@@ -148,7 +152,7 @@ impl Exports {
             parts.pop();
         }
         let Some(module) = parts.last().filter(|name| **name != "lib") else { return Ok(()) };
-        if parts.iter().any(|part| room_of(part).is_some()) {
+        if parts.iter().any(|part| service_of(part).is_some()) {
             return Ok(());
         }
         for item in syn::parse_file(text)?.items {
@@ -157,31 +161,33 @@ impl Exports {
                 continue;
             }
             for names in paths_of(&item.tree) {
-                let room =
-                    names.iter().find_map(|name| room_of(name)).or_else(|| self.room(crate_name, &names));
-                if let (Some(room), Some(last)) = (room, names.last()) {
+                let service = names
+                    .iter()
+                    .find_map(|name| service_of(name))
+                    .or_else(|| self.service(crate_name, &names));
+                if let (Some(service), Some(last)) = (service, names.last()) {
                     let key = (crate_name, (*module).to_owned(), last.clone());
-                    self.of_modules.insert(key, room);
+                    self.of_modules.insert(key, service);
                 }
             }
         }
         Ok(())
     }
 
-    /// The room of a path that leads through a module of ours which gives something on.
-    fn room_behind(&self, own_crate: &str, names: &[String]) -> Option<&'static str> {
+    /// The service of a path that leads through a module of ours which gives something on.
+    fn service_behind(&self, own_crate: &str, names: &[String]) -> Option<&'static str> {
         let own = CRATES.into_iter().find(|known| *known == own_crate)?;
         names
             .windows(2)
             .find_map(|pair| self.of_modules.get(&(own, pair[0].clone(), pair[1].clone())).copied())
     }
 
-    /// The room of a path that begins with a crate of ours.
-    fn room(&self, own_crate: &str, names: &[String]) -> Option<&'static str> {
+    /// The service of a path that begins with a crate of ours.
+    fn service(&self, own_crate: &str, names: &[String]) -> Option<&'static str> {
         let [first, name, ..] = names else { return None };
         let from = if first == "crate" { own_crate } else { first.strip_prefix("tavola_")? };
         let from = CRATES.into_iter().find(|known| *known == from)?;
-        self.rooms.get(&(from, name.clone())).copied()
+        self.services.get(&(from, name.clone())).copied()
     }
 }
 
@@ -217,7 +223,7 @@ fn is_public(visibility: &syn::Visibility) -> bool {
     matches!(visibility, syn::Visibility::Public(_))
 }
 
-fn read(path: &Path) -> Result<String, String> {
+pub fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{} ({error})", path.display()))
 }
 
@@ -235,7 +241,7 @@ fn paths_of(tree: &syn::UseTree) -> Vec<Vec<String>> {
     }
 }
 
-fn files_of(folder: &Path) -> Vec<PathBuf> {
+pub fn files_of(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
@@ -248,7 +254,7 @@ fn files_of(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The rooms that a file imports from and must not.
+/// The services that a file imports from and must not.
 fn crossed(
     own_crate: &str,
     within: &Path,
@@ -256,15 +262,15 @@ fn crossed(
     exports: &Exports,
 ) -> Result<BTreeSet<&'static str>, syn::Error> {
     let stem = within.with_extension("");
-    let own = stem.iter().find_map(|part| room_of(part.to_str()?));
+    let own = stem.iter().find_map(|part| service_of(part.to_str()?));
     let file = syn::parse_file(text)?;
     let is_index = within.file_name().is_some_and(|name| name == "mod.rs" || name == "lib.rs");
     if own.is_none() && is_index && is_contents(&file) {
         return Ok(BTreeSet::new());
     }
-    let mut paths = Paths { own_crate, exports, rooms: BTreeSet::new() };
+    let mut paths = Paths { own_crate, exports, services: BTreeSet::new() };
     paths.visit_file(&file);
-    Ok(paths.rooms.into_iter().filter(|room| Some(*room) != own).collect())
+    Ok(paths.services.into_iter().filter(|service| Some(*service) != own).collect())
 }
 
 /// Whether a file only says which modules there are and what they give.
@@ -277,28 +283,28 @@ fn is_contents(file: &syn::File) -> bool {
     })
 }
 
-fn room_of(name: &str) -> Option<&'static str> {
-    ROOMS.into_iter().find(|room| *room == name)
+fn service_of(name: &str) -> Option<&'static str> {
+    SERVICES.into_iter().find(|service| *service == name)
 }
 
-/// Collects the rooms that paths lead through.
+/// Collects the services that paths lead through.
 struct Paths<'a> {
     own_crate: &'a str,
     exports: &'a Exports,
-    rooms: BTreeSet<&'static str>,
+    services: BTreeSet<&'static str>,
 }
 
 impl Paths<'_> {
-    /// In a path, a room is a module that something is taken from; the last name may be any item.
+    /// In a path, a service is a module that something is taken from; the last name may be any item.
     fn add_path(&mut self, names: &[String]) {
         let modules = names.split_last().map_or(&[][..], |(_, modules)| modules);
-        self.rooms.extend(modules.iter().filter_map(|name| room_of(name)));
+        self.services.extend(modules.iter().filter_map(|name| service_of(name)));
         self.add_exports(names);
     }
 
     fn add_exports(&mut self, names: &[String]) {
-        self.rooms.extend(self.exports.room(self.own_crate, names));
-        self.rooms.extend(self.exports.room_behind(self.own_crate, names));
+        self.services.extend(self.exports.service(self.own_crate, names));
+        self.services.extend(self.exports.service_behind(self.own_crate, names));
     }
 
     /// A macro's arguments are tokens: names joined by `::` are taken for paths.
@@ -338,7 +344,7 @@ impl<'ast> Visit<'ast> for Paths<'_> {
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         for names in paths_of(&item.tree) {
-            self.rooms.extend(names.iter().filter_map(|name| room_of(name)));
+            self.services.extend(names.iter().filter_map(|name| service_of(name)));
             self.add_exports(&names);
         }
     }
@@ -353,14 +359,14 @@ impl<'ast> Visit<'ast> for Paths<'_> {
 mod tests {
     use super::*;
 
-    fn rooms(file: &str, text: &str) -> Vec<&'static str> {
+    fn services(file: &str, text: &str) -> Vec<&'static str> {
         let mut exports = Exports::default();
         exports.add("model", "pub use queue::{QueueName as Name, other::Text}; pub use key::Key;").unwrap();
         crossed("model", Path::new(file), text, &exports).unwrap().into_iter().collect()
     }
 
     #[test]
-    fn a_root_that_exports_a_whole_room_is_followed_into_it() {
+    fn a_root_that_exports_a_whole_service_is_followed_into_it() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -383,59 +389,65 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_the_root_exports_belongs_to_its_room() {
-        assert_eq!(rooms("table/keys.rs", "use crate::{Key, QueueName};"), ["queue"]);
-        assert_eq!(rooms("table/keys.rs", "fn f(text: tavola_model::Text, name: crate::Name) {}"), ["queue"]);
-        assert_eq!(rooms("queue/names.rs", "use crate::QueueName;"), Vec::<&str>::new());
-        assert_eq!(rooms("table/keys.rs", "use other::QueueName; use crate::Key;"), Vec::<&str>::new());
-    }
-
-    #[test]
-    fn a_room_may_import_what_is_common_and_itself_only() {
-        assert_eq!(rooms("table/encode.rs", "use crate::{status::code, table::json};"), Vec::<&str>::new());
-        assert_eq!(rooms("table/encode.rs", "use crate::queue::write;"), ["queue"]);
-        assert_eq!(rooms("needs/queue.rs", "use super::{table, shared};"), ["table"]);
-        assert_eq!(rooms("queue.rs", "fn f() { tavola_model::table::check() }"), ["table"]);
-        assert_eq!(rooms("blob/route.rs", "type A = Vec<crate::queue::Name>;"), ["queue"]);
-    }
-
-    #[test]
-    fn what_is_common_imports_from_no_room() {
-        assert_eq!(rooms("status.rs", "use crate::table::Code as Other;"), ["table"]);
+    fn a_name_that_the_root_exports_belongs_to_its_service() {
+        assert_eq!(services("table/keys.rs", "use crate::{Key, QueueName};"), ["queue"]);
         assert_eq!(
-            rooms("status.rs", "fn f() { assert!(x, crate::queue::y(&[blob::z()])) }"),
+            services("table/keys.rs", "fn f(text: tavola_model::Text, name: crate::Name) {}"),
+            ["queue"]
+        );
+        assert_eq!(services("queue/names.rs", "use crate::QueueName;"), Vec::<&str>::new());
+        assert_eq!(services("table/keys.rs", "use other::QueueName; use crate::Key;"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_service_may_import_what_is_common_and_itself_only() {
+        assert_eq!(
+            services("table/encode.rs", "use crate::{status::code, table::json};"),
+            Vec::<&str>::new()
+        );
+        assert_eq!(services("table/encode.rs", "use crate::queue::write;"), ["queue"]);
+        assert_eq!(services("needs/queue.rs", "use super::{table, shared};"), ["table"]);
+        assert_eq!(services("queue.rs", "fn f() { tavola_model::table::check() }"), ["table"]);
+        assert_eq!(services("blob/route.rs", "type A = Vec<crate::queue::Name>;"), ["queue"]);
+    }
+
+    #[test]
+    fn what_is_common_imports_from_no_service() {
+        assert_eq!(services("status.rs", "use crate::table::Code as Other;"), ["table"]);
+        assert_eq!(
+            services("status.rs", "fn f() { assert!(x, crate::queue::y(&[blob::z()])) }"),
             ["blob", "queue"]
         );
-        assert_eq!(rooms("status.rs", "fn f() { log::table(queue, self.blob); }"), Vec::<&str>::new());
+        assert_eq!(services("status.rs", "fn f() { log::table(queue, self.blob); }"), Vec::<&str>::new());
     }
 
     #[test]
-    fn tables_of_contents_may_name_every_room_and_those_of_a_room_only_their_own() {
+    fn tables_of_contents_may_name_every_service_and_those_of_a_service_only_their_own() {
         let contents = "pub mod table; pub use queue::Name; pub use table::Key;";
-        assert_eq!(rooms("lib.rs", contents), Vec::<&str>::new());
-        assert_eq!(rooms("common/mod.rs", contents), Vec::<&str>::new());
-        assert_eq!(rooms("table/mod.rs", contents), ["queue"]);
+        assert_eq!(services("lib.rs", contents), Vec::<&str>::new());
+        assert_eq!(services("common/mod.rs", contents), Vec::<&str>::new());
+        assert_eq!(services("table/mod.rs", contents), ["queue"]);
     }
 
     #[test]
     fn a_file_with_logic_is_no_table_of_contents() {
         for logic in ["fn f() {}", "mod inner { fn f() {} }", "impl Key {}", "const A: usize = 1;"] {
             let text = format!("pub use queue::Name; {logic}");
-            assert_eq!(rooms("common/mod.rs", &text), ["queue"], "{logic}");
-            assert_eq!(rooms("lib.rs", &text), ["queue"], "{logic}");
+            assert_eq!(services("common/mod.rs", &text), ["queue"], "{logic}");
+            assert_eq!(services("lib.rs", &text), ["queue"], "{logic}");
         }
     }
 
     #[test]
-    fn what_a_common_file_gives_on_belongs_to_its_room() {
+    fn what_a_common_file_gives_on_belongs_to_its_service() {
         let mut exports = Exports::default();
         let common = "pub(crate) use crate::blob::Sent; pub use super::queue::*; use crate::table::Hidden;";
         exports.add_common("service", Path::new("service.rs"), common).unwrap();
         exports.add_common("service", Path::new("common/mod.rs"), "pub use crate::table::Key;").unwrap();
         exports.add_common("service", Path::new("blob/mod.rs"), "pub use crate::blob::Own;").unwrap();
         let check = |text: &str| -> Vec<&'static str> {
-            let rooms = crossed("service", Path::new("execute.rs"), text, &exports).unwrap();
-            rooms.into_iter().collect()
+            let services = crossed("service", Path::new("execute.rs"), text, &exports).unwrap();
+            services.into_iter().collect()
         };
         assert_eq!(check("use crate::service::{Other, Sent};"), ["blob"]);
         assert_eq!(check("fn f(sent: super::service::Sent) {}"), ["blob"]);
