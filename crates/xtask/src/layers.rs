@@ -1,9 +1,11 @@
 //! Which crate may depend on which, and which folder of a crate may import which.
 //!
 //! A dependency points down the code map of ARCHITECTURE.md. Inside a crate, the services keep apart (`services.rs`).
+//! Across the crates of the server, a type name means one thing (`names.rs`).
 
 use std::collections::BTreeMap;
 
+use crate::names;
 use crate::programs::root;
 use crate::services;
 use crate::step::{NO_NAMES, Outcome, Server, Step, Tally};
@@ -25,6 +27,8 @@ fn check() -> Outcome {
         tally.check(check_crate(name, *layer, &manifest, &layers));
     }
     services::check(&root(), &mut tally)?;
+    let product = layers.iter().filter(|(_, layer)| matches!(layer, Layer::Number(_)));
+    names::check(&root(), product.map(|(name, _)| name.as_str()), &mut tally)?;
     Ok(tally)
 }
 

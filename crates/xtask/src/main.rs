@@ -16,6 +16,7 @@ mod evidence;
 mod frameworks;
 mod layers;
 mod markers;
+mod names;
 mod programs;
 mod rclone;
 mod rust;
@@ -53,7 +54,7 @@ enum Chore {
     Rust,
     /// Licences and sources of dependencies
     Deny,
-    /// Which crate, and which folder of a crate, may import which
+    /// Which crate, and which folder of a crate, may import which; type names that mean two things
     Layers,
     /// Compare the docs with the code
     Docs {
