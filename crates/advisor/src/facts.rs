@@ -10,8 +10,8 @@ use tavola_model::{
 };
 use tavola_service::Service;
 
-use crate::extent;
 use crate::shape::cut;
+use crate::table_size;
 use crate::traffic::{plain_text, reservoir_place};
 
 /// What is known of some tables.
@@ -164,9 +164,9 @@ impl<'a> TableReader<'a> {
                 (Some(next), Look::Up(entities_max)) if fact.entities < entities_max => from = Some(next),
                 (Some(_), Look::Page) => return Ok(fact),
                 (Some(_), Look::Up(_)) => {
-                    let extent = extent::estimate(self, table).await?;
-                    fact.entities = fact.entities.max(whole(extent.entities));
-                    fact.bytes = fact.bytes.max(whole(extent.bytes));
+                    let size = table_size::estimate(self, table).await?;
+                    fact.entities = fact.entities.max(whole(size.entities));
+                    fact.bytes = fact.bytes.max(whole(size.bytes));
                     return Ok(fact);
                 }
                 (None, _) => {

@@ -11,12 +11,12 @@ pub mod sketch;
 mod testing;
 
 mod cost;
-mod extent;
 mod facts;
 mod finding;
 mod findings;
 mod heat;
 mod shape;
+mod table_size;
 mod template;
 mod traffic;
 mod whatif;

@@ -63,9 +63,9 @@ pub(crate) async fn estimate(reader: &TableReader<'_>, table: &TableName) -> Res
                 known.insert(branch.clone(), below);
             }
             match &known[&branch] {
-                Below::Entities(extent) => {
-                    sum.entities += extent.entities * times;
-                    sum.bytes += extent.bytes * times;
+                Below::Entities(size) => {
+                    sum.entities += size.entities * times;
+                    sum.bytes += size.bytes * times;
                     break;
                 }
                 Below::Branches(branches) => {
@@ -95,8 +95,8 @@ async fn look(reader: &TableReader<'_>, table: &TableName, branch: &Branch) -> R
     if entities.len() <= COUNTED_MAX {
         let bytes = entities.iter().map(|entity| entity.properties.entity_bytes(&entity.key)).sum::<usize>();
         #[allow(clippy::cast_precision_loss, reason = "an estimate")]
-        let extent = TableSize { entities: entities.len() as f64, bytes: bytes as f64 };
-        return Ok(Below::Entities(extent));
+        let size = TableSize { entities: entities.len() as f64, bytes: bytes as f64 };
+        return Ok(Below::Entities(size));
     }
     let mut branches: Vec<Branch> = Vec::new();
     let mut next = entities.into_iter().next();
@@ -243,8 +243,8 @@ mod tests {
                 reader.execute(TableCommand::TransactEntities(batch)).await.unwrap();
             }
         }
-        let extent = estimate(&reader, &table).await.unwrap();
-        (extent.entities / entities, extent.bytes / bytes)
+        let size = estimate(&reader, &table).await.unwrap();
+        (size.entities / entities, size.bytes / bytes)
     }
 
     #[tokio::test]
