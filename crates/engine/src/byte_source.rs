@@ -33,7 +33,7 @@ pub enum SourceError {
     TooSlow,
     /// There is no memory for the next piece now.
     #[error("no memory for the next piece")]
-    NoRoom,
+    OverBudget,
     /// It ended before its end.
     #[error("the bytes end early")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -1,6 +1,6 @@
 //! The body of an answer as hyper takes it: whole, or as a stream of pieces.
 //!
-//! An answer of more than a little holds room in the budget until its last byte is written: whole ones all of it, a
+//! An answer of more than a little holds a reservation until its last byte is written: whole ones all of it, a
 //! stream only the pieces that are on their way. A stream makes its next piece when the last ones have gone, and one
 //! that fails midway ends the connection, so that nobody takes a part for the whole.
 
@@ -13,8 +13,8 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tavola_service::{ByteSource, PIECE_BYTES_MAX, SourceError};
 
-use crate::body::{ROOM_TIME_MAX, UNCOUNTED_BYTES};
-use crate::budget::{Budget, CallerId, Room, in_room};
+use crate::body::{BUDGET_WAIT_MAX, UNCOUNTED_BYTES};
+use crate::budget::{Budget, CallerId, Reservation, with_reservation};
 use crate::observe::StreamObservation;
 
 /// The body of an answer.
@@ -70,28 +70,28 @@ impl Body for AnswerBody {
     }
 }
 
-/// Room for a whole answer that is there. One that changed nothing is refused if there is none; the answer to a write
-/// is sent in any case. A page has taken room while it was read, and is sent too.
+/// Reserves the bytes of a whole answer that is there. If the budget is used up, an answer that changed nothing is
+/// refused; the answer to a write is sent in any case. A page has reserved its bytes while it was read, and is sent too.
 pub(crate) fn hold(
     bytes: Bytes,
-    taken: Option<Arc<Room>>,
+    taken: Option<Arc<Reservation>>,
     may_refuse: bool,
-    room: impl FnOnce() -> Room,
+    reservation: impl FnOnce() -> Reservation,
 ) -> Option<Bytes> {
     if bytes.len() <= UNCOUNTED_BYTES {
         return Some(bytes);
     }
-    let room = taken.unwrap_or_else(|| Arc::new(room()));
-    let held = room.held();
+    let reservation = taken.unwrap_or_else(|| Arc::new(reservation()));
+    let held = reservation.held();
     if held > bytes.len() {
-        room.shrink(bytes.len());
-    } else if !room.try_grow(bytes.len() - held) {
+        reservation.shrink(bytes.len());
+    } else if !reservation.try_grow(bytes.len() - held) {
         if may_refuse && held == 0 {
             return None;
         }
-        room.grow_anyway(bytes.len() - held);
+        reservation.grow_anyway(bytes.len() - held);
     }
-    Some(in_room(bytes, room))
+    Some(with_reservation(bytes, reservation))
 }
 
 /// An answer of a known length that is made while it is sent.
@@ -101,8 +101,8 @@ pub(crate) struct Download {
     caller: CallerId,
     next: NextPiece,
     observation: Option<Box<StreamObservation>>,
-    /// Room for what its source holds already.
-    _room: Option<Arc<Room>>,
+    /// The reservation of what its source holds already.
+    _reservation: Option<Arc<Reservation>>,
 }
 
 type Source = Box<dyn ByteSource>;
@@ -123,13 +123,13 @@ impl Download {
             caller,
             next: NextPiece::NotAsked(source),
             observation: None,
-            _room: None,
+            _reservation: None,
         }
     }
 
-    /// Keeps room that was taken for bytes that the source holds, until it is gone.
-    pub fn in_room(self, room: Option<Arc<Room>>) -> Self {
-        Self { _room: room, ..self }
+    /// Keeps the reservation of bytes that the source holds, until it is gone.
+    pub fn with_reservation(self, reservation: Option<Arc<Reservation>>) -> Self {
+        Self { _reservation: reservation, ..self }
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, SourceError>>> {
@@ -140,8 +140,8 @@ impl Download {
             && let NextPiece::NotAsked(source) = std::mem::replace(&mut self.next, NextPiece::Over)
         {
             let expected = usize::try_from(self.left).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX);
-            let room = self.budget.room(self.caller);
-            self.next = NextPiece::Asked(Box::pin(next_piece(source, room, expected)));
+            let reservation = self.budget.reservation(self.caller);
+            self.next = NextPiece::Asked(Box::pin(next_piece(source, reservation, expected)));
         }
         let NextPiece::Asked(asked) = &mut self.next else { return Poll::Ready(None) };
         let (source, piece) = ready!(asked.as_mut().poll(context));
@@ -162,12 +162,12 @@ impl Download {
     }
 }
 
-async fn next_piece(mut source: Source, room: Room, expected: usize) -> (Source, Piece) {
-    if room.grow(expected, ROOM_TIME_MAX).await.is_err() {
-        return (source, Err(SourceError::NoRoom));
+async fn next_piece(mut source: Source, reservation: Reservation, expected: usize) -> (Source, Piece) {
+    if reservation.grow(expected, BUDGET_WAIT_MAX).await.is_err() {
+        return (source, Err(SourceError::OverBudget));
     }
     let piece = source.next().await;
-    let piece = piece.map(|piece| piece.map(|piece| in_room(piece, Arc::new(room))));
+    let piece = piece.map(|piece| piece.map(|piece| with_reservation(piece, Arc::new(reservation))));
     (source, piece)
 }
 
@@ -180,31 +180,31 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_holds_room_until_it_is_let_go_and_a_read_without_room_is_refused() {
+    fn an_answer_holds_its_bytes_until_it_is_let_go_and_a_read_without_budget_is_refused() {
         let budget = Budget::new(100_000);
-        let room = || budget.room(caller());
-        let small = hold(vec![0; UNCOUNTED_BYTES].into(), None, true, room).unwrap();
+        let reservation = || budget.reservation(caller());
+        let small = hold(vec![0; UNCOUNTED_BYTES].into(), None, true, reservation).unwrap();
         assert_eq!(budget.held(), 0);
-        let large = hold(vec![0; 50_000].into(), None, true, room).unwrap();
+        let large = hold(vec![0; 50_000].into(), None, true, reservation).unwrap();
         assert_eq!(budget.held(), 50_000);
-        assert!(hold(vec![0; 50_000].into(), None, true, room).is_none(), "a read");
-        let written = hold(vec![0; 50_000].into(), None, false, room).unwrap();
+        assert!(hold(vec![0; 50_000].into(), None, true, reservation).is_none(), "a read");
+        let written = hold(vec![0; 50_000].into(), None, false, reservation).unwrap();
         assert_eq!(budget.held(), 100_000, "the answer to a write is sent in any case");
         drop((small, large, written));
         assert_eq!(budget.held(), 0);
     }
 
     #[test]
-    fn a_page_that_was_given_room_is_sent_whatever_its_text_takes() {
+    fn a_page_that_was_given_a_reservation_is_sent_whatever_its_text_takes() {
         let budget = Budget::new(100_000);
-        let room = Arc::new(budget.room(caller()));
-        assert!(room.try_grow(60_000));
-        let page = hold(vec![0; 90_000].into(), Some(room), true, || unreachable!()).unwrap();
+        let reservation = Arc::new(budget.reservation(caller()));
+        assert!(reservation.try_grow(60_000));
+        let page = hold(vec![0; 90_000].into(), Some(reservation), true, || unreachable!()).unwrap();
         assert_eq!(budget.held(), 90_000);
         drop(page);
-        let room = Arc::new(budget.room(caller()));
-        assert!(room.try_grow(60_000));
-        let _page = hold(vec![0; 20_000].into(), Some(room), true, || unreachable!()).unwrap();
+        let reservation = Arc::new(budget.reservation(caller()));
+        assert!(reservation.try_grow(60_000));
+        let _page = hold(vec![0; 20_000].into(), Some(reservation), true, || unreachable!()).unwrap();
         assert_eq!(budget.held(), 20_000);
     }
 }

@@ -17,8 +17,8 @@ pub(crate) fn route(head: Head<'_>) -> Result<BlobRoute, ServiceError> {
     blob::route(&head.received.method, head.address, head.query, &head.received.headers)
 }
 
-/// The operation that may need room for its body: none does. Bodies that are read whole are small, and a stream is read
-/// when its command is permitted.
+/// The operation that may need a reservation for its body: none does. Bodies that are read whole are small, and a
+/// stream is read when its command is permitted.
 pub(crate) fn head_operation(_: &BlobRoute) -> Option<HeadOperation<'_>> {
     None
 }

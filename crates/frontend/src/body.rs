@@ -1,8 +1,9 @@
 //! The body of a request: whole, or as a stream of pieces.
 //!
 //! The route says how a body is taken; until then nothing of it is read. What arrives is bounded in size, held to a
-//! pace, and takes room in the budget as it comes, beyond a first part that every connection has. A client that asks
-//! before it sends (`Expect: 100-continue`) is told to go on when the first byte is asked for, so not if it is refused.
+//! pace, and takes its bytes from the budget as it comes, beyond a first part that every connection has. A client that
+//! asks before it sends (`Expect: 100-continue`) is told to go on when the first byte is asked for, so not if it is
+//! refused.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,17 +21,17 @@ use tavola_protocol::BodyKind;
 use tavola_service::{ByteSource, PIECE_BYTES_MAX, SourceError};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::budget::{Budget, CallerId, Room, in_room};
+use crate::budget::{Budget, CallerId, Reservation, with_reservation};
 use crate::settings::FrontendSettings;
 
 /// Bytes of a body or an answer that are not counted against the budget: the connections that bring them are.
 pub(crate) const UNCOUNTED_BYTES: usize = 16 * 1024;
-/// How long a body or an answer waits for room before its client is told to come back.
-pub(crate) const ROOM_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a body or an answer waits for the budget before its client is told to come back.
+pub(crate) const BUDGET_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Memory that a body gets at once for what it announces: all of one entity. More comes as the bytes do.
 const RESERVED_BYTES_MAX: usize = 1024 * 1024;
-/// Room is taken in steps of this size.
-const ROOM_STEP_BYTES: usize = 64 * 1024;
+/// Bytes are reserved in steps of this size.
+const RESERVE_STEP_BYTES: usize = 64 * 1024;
 /// How long a body may come slower than the least rate: a slow start is no attack.
 const BODY_GRACE: Duration = Duration::from_secs(5);
 /// How long a stream may take, if it keeps its pace.
@@ -51,11 +52,11 @@ pub(crate) struct RequestBody {
     incoming: Incoming,
     /// The client waits to be told that it may send.
     awaits_continue: bool,
-    /// The client is another server, which holds room of its own meanwhile.
+    /// The client is another server, which holds a reservation of its own meanwhile.
     is_of_server: bool,
 }
 
-/// Where bodies and answers find room, and what they are held to.
+/// The budgets of bodies and answers, and what they are held to.
 pub(crate) struct Transfers {
     pub settings: FrontendSettings,
     pub bodies: Arc<Budget>,
@@ -81,7 +82,7 @@ impl RequestBody {
         self.incoming.is_end_stream()
     }
 
-    /// Whether it is worth asking for permission first: it needs room, or its client waits to be asked for it.
+    /// Whether it is worth asking for permission first: it needs a reservation, or its client waits to be asked for it.
     pub fn is_costly(&self) -> bool {
         let announced = self.incoming.size_hint().exact();
         self.awaits_continue
@@ -89,7 +90,7 @@ impl RequestBody {
             || announced.is_some_and(|size| usize::try_from(size).is_err())
     }
 
-    /// Takes the body as the route says. Room is taken in the name of `caller`, and held by the body.
+    /// Takes the body as the route says. Bytes are reserved in the name of `caller`, and the body holds the reservation.
     pub async fn take(
         mut self,
         kind: BodyKind,
@@ -135,7 +136,7 @@ impl RequestBody {
             return if first.len() > bytes_max { Err(ErrorCode::RequestBodyTooLarge) } else { Ok(first) };
         }
         // Boxed, so that a request whose body comes in one piece does not carry it.
-        Box::pin(self.gather(first, bytes_max, time, transfers.bodies.room(caller()))).await
+        Box::pin(self.gather(first, bytes_max, time, transfers.bodies.reservation(caller()))).await
     }
 
     /// The rest of a body that comes in pieces. They are copied together as they come: each one that is kept would hold
@@ -145,13 +146,13 @@ impl RequestBody {
         first: Bytes,
         bytes_max: usize,
         mut time: ArrivalTime,
-        room: Room,
+        reservation: Reservation,
     ) -> Result<Bytes, ErrorCode> {
-        // Another server holds room of its own meanwhile: two that waited for each other would wait in vain.
-        let patience = if self.is_of_server { Duration::ZERO } else { ROOM_TIME_MAX };
+        // Another server holds a reservation of its own meanwhile: two that waited for each other would wait in vain.
+        let patience = if self.is_of_server { Duration::ZERO } else { BUDGET_WAIT_MAX };
         let rest = self.incoming.size_hint().exact().and_then(|size| usize::try_from(size).ok());
-        // What is announced is not taken at once: bodies that wait for room would each have touched their own memory by
-        // the time they are done, however little of it is in use together.
+        // What is announced is not taken at once: bodies that wait for the budget would each have touched their own
+        // memory by the time they are done, however little of it is in use together.
         let mut all = BytesMut::with_capacity(first.len() + rest.unwrap_or_default().min(RESERVED_BYTES_MAX));
         all.extend_from_slice(&first);
         drop(first);
@@ -160,14 +161,14 @@ impl RequestBody {
             if received > bytes_max {
                 return Err(ErrorCode::RequestBodyTooLarge);
             }
-            if received > UNCOUNTED_BYTES && received > room.held() {
-                let step = received.next_multiple_of(ROOM_STEP_BYTES) - room.held();
-                room.grow(step, patience).await.map_err(|_| ErrorCode::ServerBusy)?;
+            if received > UNCOUNTED_BYTES && received > reservation.held() {
+                let step = received.next_multiple_of(RESERVE_STEP_BYTES) - reservation.held();
+                reservation.grow(step, patience).await.map_err(|_| ErrorCode::ServerBusy)?;
             }
             all.extend_from_slice(&piece);
         }
         let all = all.freeze();
-        Ok(if room.held() > 0 { in_room(all, Arc::new(room)) } else { all })
+        Ok(if reservation.held() > 0 { with_reservation(all, Arc::new(reservation)) } else { all })
     }
 
     fn stream(self, bytes_max: u64, transfers: &Transfers, caller: CallerId) -> BodyStream {
@@ -269,7 +270,7 @@ impl ArrivalTime {
 }
 
 /// The body of a request as a stream. The socket is read when the next piece is asked for, and each piece holds its
-/// room until it is let go: a receiver that falls behind makes its client wait.
+/// reservation until it is let go: a receiver that falls behind makes its client wait.
 pub(crate) struct BodyStream {
     incoming: Incoming,
     bytes_max: u64,
@@ -313,15 +314,15 @@ impl BodyStream {
 #[async_trait]
 impl ByteSource for BodyStream {
     async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
-        let room = self.budget.room(self.caller);
-        room.grow(PIECE_BYTES_MAX, ROOM_TIME_MAX).await.map_err(|_| SourceError::NoRoom)?;
+        let reservation = self.budget.reservation(self.caller);
+        reservation.grow(PIECE_BYTES_MAX, BUDGET_WAIT_MAX).await.map_err(|_| SourceError::OverBudget)?;
         let mut piece = BytesMut::new();
         loop {
             if piece.is_empty() && self.incoming.is_end_stream() && self.left.len() <= PIECE_BYTES_MAX {
                 // It came at once, or this is the rest of it.
                 let whole = std::mem::take(&mut self.left);
-                room.shrink(whole.len());
-                return Ok((!whole.is_empty()).then(|| in_room(whole, Arc::new(room))));
+                reservation.shrink(whole.len());
+                return Ok((!whole.is_empty()).then(|| with_reservation(whole, Arc::new(reservation))));
             }
             if piece.is_empty() && !self.left.is_empty() {
                 piece.reserve(self.expected_bytes());
@@ -347,8 +348,8 @@ impl ByteSource for BodyStream {
         if piece.is_empty() {
             return Ok(None);
         }
-        room.shrink(piece.len());
-        Ok(Some(in_room(piece.freeze(), Arc::new(room))))
+        reservation.shrink(piece.len());
+        Ok(Some(with_reservation(piece.freeze(), Arc::new(reservation))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Memory for bodies and answers: one bound for all, and nobody may take all of it.
 //!
-//! Room is taken for bytes that are held, as they come, and given back when they are let go. A caller may hold at most
+//! Bytes that are held are reserved as they come, and given back when they are let go. A caller may hold at most
 //! four times what is left free: one alone gets four fifths of the budget, two alike get four ninths each, and there is
 //! always something left for the next. A caller is whoever holds one credential: an account key, a token.
 //!
@@ -36,7 +36,7 @@ impl CallerId {
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_max: usize,
-    rooms: AtomicU64,
+    reservations: AtomicU64,
     state: Mutex<State>,
     released: Notify,
 }
@@ -45,28 +45,28 @@ pub(crate) struct Budget {
 struct State {
     held: usize,
     held_by: HashMap<CallerId, usize>,
-    /// The room that may go beyond the budget, if there is one.
+    /// The reservation that may go beyond the budget, if there is one.
     beyond: Option<u64>,
 }
 
-/// There is no room, and there was none for as long as one may wait.
+/// The budget is used up, and was for as long as one may wait.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NoRoom;
+pub(crate) struct OverBudget;
 
 impl Budget {
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             bytes_max,
-            rooms: AtomicU64::new(0),
+            reservations: AtomicU64::new(0),
             state: Mutex::default(),
             released: Notify::new(),
         })
     }
 
-    /// Room for one body or answer, empty at first.
-    pub fn room(self: &Arc<Self>, caller: CallerId) -> Room {
-        let id = self.rooms.fetch_add(1, Ordering::Relaxed);
-        Room { budget: self.clone(), caller, id, held: AtomicUsize::new(0) }
+    /// A reservation for one body or answer, empty at first.
+    pub fn reservation(self: &Arc<Self>, caller: CallerId) -> Reservation {
+        let id = self.reservations.fetch_add(1, Ordering::Relaxed);
+        Reservation { budget: self.clone(), caller, id, held: AtomicUsize::new(0) }
     }
 
     /// Whether more than half of it is taken.
@@ -87,14 +87,14 @@ impl Budget {
 
 /// A share of the budget, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Reservation {
     budget: Arc<Budget>,
     caller: CallerId,
     id: u64,
     held: AtomicUsize,
 }
 
-impl Room {
+impl Reservation {
     /// Bytes in it.
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
@@ -119,7 +119,7 @@ impl Room {
     }
 
     /// Takes so many bytes more, and waits for them at most so long.
-    pub async fn grow(&self, bytes: usize, patience: Duration) -> Result<(), NoRoom> {
+    pub async fn grow(&self, bytes: usize, patience: Duration) -> Result<(), OverBudget> {
         if self.try_grow(bytes) {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Room {
             if self.try_grow(bytes) || self.grow_beyond(bytes) {
                 return Ok(());
             }
-            timeout_at(deadline, released).await.map_err(|_| NoRoom)?;
+            timeout_at(deadline, released).await.map_err(|_| OverBudget)?;
         }
     }
 
@@ -171,7 +171,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let held = self.held();
         let mut state = self.budget.lock();
@@ -184,24 +184,24 @@ impl Drop for Room {
     }
 }
 
-impl AnswerBudget for Room {
+impl AnswerBudget for Reservation {
     fn take(&self, bytes: usize) -> bool {
         self.try_grow(bytes)
     }
 }
 
-/// Bytes that hold their room for as long as anybody holds them.
-pub(crate) fn in_room(bytes: Bytes, room: Arc<Room>) -> Bytes {
+/// Bytes that hold their reservation for as long as anybody holds them.
+pub(crate) fn with_reservation(bytes: Bytes, reservation: Arc<Reservation>) -> Bytes {
     struct Held {
         bytes: Bytes,
-        _room: Arc<Room>,
+        _reservation: Arc<Reservation>,
     }
     impl AsRef<[u8]> for Held {
         fn as_ref(&self) -> &[u8] {
             &self.bytes
         }
     }
-    Bytes::from_owner(Held { bytes, _room: room })
+    Bytes::from_owner(Held { bytes, _reservation: reservation })
 }
 
 #[cfg(test)]
@@ -215,12 +215,12 @@ mod tests {
     #[test]
     fn one_caller_cannot_take_all_of_the_budget() {
         let budget = Budget::new(1000);
-        let greedy: Vec<Room> = (0..100).map(|_| budget.room(caller("greedy"))).collect();
-        let taken = greedy.iter().filter(|room| room.try_grow(10)).count();
+        let greedy: Vec<Reservation> = (0..100).map(|_| budget.reservation(caller("greedy"))).collect();
+        let taken = greedy.iter().filter(|reservation| reservation.try_grow(10)).count();
         assert_eq!(taken, 80);
-        let other = budget.room(caller("other"));
+        let other = budget.reservation(caller("other"));
         assert!(other.try_grow(100), "there is something left for others");
-        assert!(!budget.room(caller("greedy")).try_grow(1));
+        assert!(!budget.reservation(caller("greedy")).try_grow(1));
         drop(greedy);
         assert_eq!(budget.held(), 100);
         drop(other);
@@ -231,22 +231,26 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bodies_that_fill_the_budget_with_halves_are_finished_one_after_the_other() {
         let budget = Budget::new(1000);
-        let rooms: Vec<Room> = (0..8).map(|_| budget.room(caller("one"))).collect();
-        assert!(rooms.iter().all(|room| room.try_grow(100)));
+        let reservations: Vec<Reservation> = (0..8).map(|_| budget.reservation(caller("one"))).collect();
+        assert!(reservations.iter().all(|reservation| reservation.try_grow(100)));
         let patience = Duration::from_secs(10);
-        let finished = rooms.into_iter().map(|room| async move { room.grow(400, patience).await });
+        let finished =
+            reservations.into_iter().map(|reservation| async move { reservation.grow(400, patience).await });
         let finished = futures_util::future::join_all(finished).await;
         assert!(finished.iter().all(Result::is_ok), "{finished:?}");
         assert_eq!(budget.held(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn room_is_waited_for_and_then_refused() {
+    async fn the_budget_is_waited_for_and_then_refused() {
         let budget = Budget::new(1000);
-        let (first, second, third) =
-            (budget.room(caller("a")), budget.room(caller("a")), budget.room(caller("b")));
+        let (first, second, third) = (
+            budget.reservation(caller("a")),
+            budget.reservation(caller("a")),
+            budget.reservation(caller("b")),
+        );
         first.grow(2000, Duration::ZERO).await.unwrap();
-        assert_eq!(second.grow(10, Duration::from_secs(1)).await, Err(NoRoom));
+        assert_eq!(second.grow(10, Duration::from_secs(1)).await, Err(OverBudget));
         let (taken, ()) = tokio::join!(third.grow(10, Duration::from_secs(10)), async {
             tokio::time::sleep(Duration::from_secs(5)).await;
             drop(first);
@@ -255,11 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_give_their_room_back_with_their_last_holder() {
+    fn bytes_give_their_reservation_back_with_their_last_holder() {
         let budget = Budget::new(1000);
-        let room = budget.room(caller("a"));
-        assert!(room.try_grow(100));
-        let bytes = in_room(Bytes::from_static(b"abc"), Arc::new(room));
+        let reservation = budget.reservation(caller("a"));
+        assert!(reservation.try_grow(100));
+        let bytes = with_reservation(Bytes::from_static(b"abc"), Arc::new(reservation));
         let part = bytes.slice(1..2);
         drop(bytes);
         assert_eq!((budget.held(), &part[..]), (100, &b"b"[..]));

@@ -35,7 +35,7 @@ struct Tracked {
     close: Notify,
 }
 
-/// An open connection; dropped, it makes room for another.
+/// An open connection; when it is dropped, another can be let in.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     id: u64,
@@ -67,7 +67,7 @@ impl Connections {
         self.lock().len()
     }
 
-    /// Lets a connection in as soon as there is room for it; `None` if its address has too many.
+    /// Lets a connection in as soon as the number of connections allows; `None` if its address has too many.
     pub async fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<OpenConnection> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());

@@ -39,7 +39,7 @@ impl Routed {
         }
     }
 
-    /// The operation that may need room for its body; `None` if it takes none.
+    /// The operation that may need a reservation for its body; `None` if it takes none.
     pub fn head_operation(&self) -> Option<HeadOperation<'_>> {
         match self {
             Self::Table(route) => table::head_operation(route),

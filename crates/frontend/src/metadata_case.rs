@@ -103,8 +103,8 @@ impl Seen {
 
     /// Keeps the beginning of a line until the rest of it comes.
     fn keep(&mut self, part: &[u8]) {
-        let room = LINE_BYTES_MAX - self.line.len();
-        self.line.extend_from_slice(&part[..part.len().min(room)]);
+        let space_left = LINE_BYTES_MAX - self.line.len();
+        self.line.extend_from_slice(&part[..part.len().min(space_left)]);
     }
 
     fn read_line(&mut self, line: &[u8]) {

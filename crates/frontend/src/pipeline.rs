@@ -2,7 +2,7 @@
 //! what another of them had better write is handed to it instead of being executed.
 //!
 //! The body is taken when the route is known, which says how. What the head alone settles is settled before a body is
-//! given room: who asks, what for, and whether their token can be enough.
+//! read: who asks, what for, and whether their token can be enough.
 //!
 //! Every request is observed, whatever becomes of it: here its access record is made, and nowhere else.
 
@@ -22,8 +22,8 @@ use tavola_telemetry::Recorder;
 use crate::accounts::LiveAccounts;
 use crate::answer::{self, AnswerBody, Download};
 use crate::azure_limits::{Admitted, AzureLimits};
-use crate::body::{ROOM_TIME_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
-use crate::budget::{CallerId, Room};
+use crate::body::{BUDGET_WAIT_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_BYTES};
+use crate::budget::{CallerId, Reservation};
 use crate::cluster::{Affinity, Forwarded, is_forwarded};
 use crate::dispatch::Routed;
 use crate::ids::Ids;
@@ -77,8 +77,8 @@ struct Exchange<'a> {
     query: Option<&'a Query<'a>>,
     form: Form,
     observation: Observation<&'a Recorder>,
-    /// Room that was taken for the answer.
-    room: Option<Arc<Room>>,
+    /// Bytes that were reserved for the answer.
+    reservation: Option<Arc<Reservation>>,
     /// The bytes that the answer ends with.
     download: Option<Box<dyn ByteSource>>,
     /// What a browser is told.
@@ -158,7 +158,7 @@ impl Pipeline {
             query: query.as_ref(),
             form: Form::default(),
             observation: self.observe(received, now),
-            room: None,
+            reservation: None,
             download: None,
             cors: None,
             admitted: Admitted::default(),
@@ -230,7 +230,7 @@ impl Pipeline {
         now: DateTime,
     ) -> Result<Done, ServiceError> {
         let Head { received, address, .. } = head;
-        let Exchange { form, observation, room, admitted, .. } = exchange;
+        let Exchange { form, observation, reservation, admitted, .. } = exchange;
         reply.check_version()?;
         // A caller without credentials, where a service allows one, comes out of here too.
         let caller = self.authenticate(head, now).map_err(|error| match &self.affinity {
@@ -301,18 +301,18 @@ impl Pipeline {
             }
         }
         let caller = || caller_id(received, Some(head.query), address);
-        *room = answer_room(permitted.command(), &whole, transfers, caller).await?;
-        let page_room = room.clone().map(|room| room as Arc<dyn AnswerBudget>);
+        *reservation = answer_reservation(permitted.command(), &whole, transfers, caller).await?;
+        let page_budget = reservation.clone().map(|reservation| reservation as Arc<dyn AnswerBudget>);
         let upload = body.take().filter(|body| !body.is_empty());
         observation.begin_execution();
         let Some(upload) = upload else {
-            let done = self.service.execute_with(permitted, page_room, None).await;
+            let done = self.service.execute_with(permitted, page_budget, None).await;
             observation.end_execution();
             return done.map(Done::Here);
         };
         let taken = upload.take(kind, transfers, caller).await;
         let Ok(TakenBody::Stream(mut upload)) = taken else { return Err(ErrorCode::InvalidInput.into()) };
-        let done = self.service.execute_with(permitted, page_room, Some(&mut upload)).await;
+        let done = self.service.execute_with(permitted, page_budget, Some(&mut upload)).await;
         observation.end_execution();
         observation.note_body(upload.received());
         if done.is_err() {
@@ -322,7 +322,7 @@ impl Pipeline {
         done.map(Done::Here)
     }
 
-    /// The answer to an outcome or a refusal, with room for its bytes.
+    /// The answer to an outcome or a refusal, with a reservation for its bytes.
     fn encode(
         &self,
         received: &Received,
@@ -332,7 +332,7 @@ impl Pipeline {
         exchange: Exchange<'_>,
         mut result: Result<Outcome, ServiceError>,
     ) -> PipelineAnswer {
-        let Exchange { query, form, mut observation, room, mut download, cors, .. } = exchange;
+        let Exchange { query, form, mut observation, reservation, mut download, cors, .. } = exchange;
         let encode = |result: &Result<Outcome, ServiceError>| {
             let ids = [self.ids.next(), self.ids.next()];
             let (service, now) = (received.origin.service, self.clock.now());
@@ -340,7 +340,7 @@ impl Pipeline {
         };
         let mut response = encode(&result);
         let mut bytes = std::mem::take(&mut response.body);
-        // A stream is for what takes room or has to be waited for.
+        // A stream is for what needs a reservation or has to be waited for.
         if response.content_length.is_some_and(|length| length <= UNCOUNTED_BYTES as u64)
             && let Some(whole) = download.as_mut().and_then(|source| source.at_hand())
         {
@@ -348,11 +348,11 @@ impl Pipeline {
         }
         // The answer to HEAD is only as long as it would be; nothing of it is held.
         if !reply.head_only {
-            let new_room = || {
+            let new_reservation = || {
                 let caller = address.map(|address| caller_id(received, query, address));
-                transfers.answers.room(caller.unwrap_or(CallerId::of("", b"")))
+                transfers.answers.reservation(caller.unwrap_or(CallerId::of("", b"")))
             };
-            match answer::hold(bytes, room.clone(), !observation.writes, new_room) {
+            match answer::hold(bytes, reservation.clone(), !observation.writes, new_reservation) {
                 Some(held) => bytes = held,
                 None => {
                     result = Err(ErrorCode::ServerBusy.into());
@@ -367,7 +367,8 @@ impl Pipeline {
             (Some(source), Some(length)) => {
                 let caller = address.map(|address| caller_id(received, query, address));
                 let caller = caller.unwrap_or(CallerId::of("", b""));
-                let download = Download::new(length, source, transfers.answers.clone(), caller).in_room(room);
+                let download = Download::new(length, source, transfers.answers.clone(), caller)
+                    .with_reservation(reservation);
                 AnswerBody::Stream(download).observed(observation.into_stream(&self.recorder))
             }
             _ => AnswerBody::Whole(bytes),
@@ -489,14 +490,14 @@ fn caller_id(received: &Received, query: Option<&Query<'_>>, address: &Address<'
     CallerId::of(address.account.as_str(), credential)
 }
 
-/// Room for an answer that may be large: a page takes of it as it grows. A write whose answer may be large is refused
+/// A reservation for an answer that may be large: a page grows it. A write whose answer may be large is refused
 /// before it is done if memory is short, because afterwards it must be answered.
-async fn answer_room(
+async fn answer_reservation(
     command: &Command,
     body: &Bytes,
     transfers: &Transfers,
     caller: impl FnOnce() -> CallerId,
-) -> Result<Option<Arc<Room>>, ServiceError> {
+) -> Result<Option<Arc<Reservation>>, ServiceError> {
     let is_page = match command {
         Command::Table(command) => matches!(command, TableCommand::QueryEntities(_)),
         Command::Blob(command) => match &**command {
@@ -512,14 +513,16 @@ async fn answer_room(
         Command::Account(_) | Command::Queue(_) => false,
     };
     if is_page {
-        return Ok(Some(Arc::new(transfers.answers.room(caller()))));
+        return Ok(Some(Arc::new(transfers.answers.reservation(caller()))));
     }
     if (command.answers_once() || command.writes() && body.len() > UNCOUNTED_BYTES)
         && transfers.answers.is_crowded()
     {
-        let room = transfers.answers.room(caller());
-        Box::pin(room.grow(UNCOUNTED_BYTES, ROOM_TIME_MAX)).await.map_err(|_| ErrorCode::ServerBusy)?;
-        return Ok(Some(Arc::new(room)));
+        let reservation = transfers.answers.reservation(caller());
+        Box::pin(reservation.grow(UNCOUNTED_BYTES, BUDGET_WAIT_MAX))
+            .await
+            .map_err(|_| ErrorCode::ServerBusy)?;
+        return Ok(Some(Arc::new(reservation)));
     }
     Ok(None)
 }

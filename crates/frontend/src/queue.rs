@@ -13,7 +13,7 @@ pub(crate) fn route(head: Head<'_>) -> Result<QueueRoute, ServiceError> {
     queue::route(&head.received.method, head.address, head.query)
 }
 
-/// The operation that may need room for its body; `None` if it takes none.
+/// The operation that may need a reservation for its body; `None` if it takes none.
 pub(crate) fn head_operation(route: &QueueRoute) -> Option<HeadOperation<'_>> {
     match route {
         QueueRoute::Account(AccountRoute::SetServiceProperties) => Some(HeadOperation::SetServiceProperties),

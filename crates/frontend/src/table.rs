@@ -15,7 +15,7 @@ pub(crate) fn route(head: Head<'_>, form: &mut Form) -> Result<TableRoute, Servi
         .map_err(|unroutable| form.refuse(unroutable))
 }
 
-/// The operation that may need room for its body; `None` if it takes none.
+/// The operation that may need a reservation for its body; `None` if it takes none.
 pub(crate) fn head_operation(route: &TableRoute) -> Option<HeadOperation<'_>> {
     match route {
         TableRoute::Account(AccountRoute::SetServiceProperties) => Some(HeadOperation::SetServiceProperties),

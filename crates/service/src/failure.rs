@@ -85,7 +85,7 @@ fn answer_content(error: ContentError) -> ServiceError {
     let code = match &error {
         ContentError::Source(SourceError::TooLarge { .. }) => ErrorCode::RequestBodyTooLarge,
         ContentError::Source(SourceError::TooSlow) => ErrorCode::OperationTimedOut,
-        ContentError::Source(SourceError::NoRoom)
+        ContentError::Source(SourceError::OverBudget)
         | ContentError::OutcomeUnknown { .. }
         | ContentError::Unavailable { .. }
         | ContentError::Full { .. } => ErrorCode::ServerBusy,

@@ -223,7 +223,7 @@ async fn answers_that_nobody_reads_stay_within_the_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_that_cannot_write_gets_no_room_for_a_body() {
+async fn a_token_that_cannot_write_gets_no_reservation_for_a_body() {
     let served = serve(FrontendSettings::default()).await;
     fill(&served, 0, 0).await;
     let headers =
@@ -243,7 +243,7 @@ async fn a_token_that_cannot_write_gets_no_room_for_a_body() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn room_is_taken_as_bytes_arrive() {
+async fn bytes_are_reserved_as_they_arrive() {
     let served = serve(FrontendSettings::default()).await;
     fill(&served, 0, 0).await;
     let headers = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", 8 * MIB);
