@@ -20,7 +20,7 @@ pub(crate) struct Sent<'a> {
     /// Whether it may replace what is there.
     pub overwrites: Overwrites,
     /// Memory for a page.
-    pub room: Option<Arc<dyn AnswerBudget>>,
+    pub budget: Option<Arc<dyn AnswerBudget>>,
 }
 
 /// Whether a blob that is there may be replaced: some tokens are for new ones only.
@@ -37,7 +37,7 @@ impl Service {
         service: StorageService,
         command: Command,
         limit: Option<&KeyLimit>,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
         sent: Sent<'_>,
     ) -> Result<Executed, Failure> {
         // All but tables are boxed: a request of one service does not carry what another needs.
@@ -46,7 +46,7 @@ impl Service {
                 Box::pin(self.execute_account(account, service, command)).await.map(Outcome::Account)
             }
             Command::Table(command) => {
-                self.tables.execute(account, command, limit, room).await.map(Outcome::Table)
+                self.tables.execute(account, command, limit, budget).await.map(Outcome::Table)
             }
             Command::Queue(command) => {
                 Box::pin(self.queues.execute(account, command)).await.map(Outcome::Queue)

@@ -166,29 +166,29 @@ impl Service {
         self.execute_within(permitted, None).await
     }
 
-    /// Does what was permitted; a page takes room for its bytes as it grows, and ends where there is no more.
+    /// Does what was permitted; a page takes its bytes from the budget as it grows, and ends where it is used up.
     pub async fn execute_within(
         &self,
         permitted: Permitted,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<Outcome, ServiceError> {
-        self.execute_with(permitted, room, None).await.map(|executed| executed.outcome)
+        self.execute_with(permitted, budget, None).await.map(|executed| executed.outcome)
     }
 
     /// Does what was permitted, with the bytes that its client sends.
     pub fn execute_with<'a>(
         &'a self,
         permitted: Permitted,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
         upload: Option<&'a mut dyn ByteSource>,
     ) -> impl Future<Output = Result<Executed, ServiceError>> + Send + 'a {
         // Taken apart here and not in the future, which would hold it whole and in parts, in every request.
         let service = permitted.service();
         let overwrites = if permitted.may_overwrite() { Overwrites::Allowed } else { Overwrites::Refused };
         let (account, command, limit) = permitted.into_parts();
-        let sent = Sent { upload, overwrites, room: room.clone() };
+        let sent = Sent { upload, overwrites, budget: budget.clone() };
         async move {
-            let done = self.execute_command(&account, service, command, limit.as_ref(), room, sent).await;
+            let done = self.execute_command(&account, service, command, limit.as_ref(), budget, sent).await;
             done.map_err(|failure| failure.answer(service))
         }
     }

@@ -108,7 +108,7 @@ fn an_entity_of_one_mebibyte_fits_and_a_byte_more_does_not() {
         while left > 0 {
             let name = format!("b{number:02}");
             let head = 8 + 2 * name.len() + 4;
-            // The last piece must leave room for its own head.
+            // The last piece must leave bytes for its own head.
             let len = if left > 65_536 + 2 * head { 65_536 - head } else { left - head };
             builder.push(&name, EdmValue::Binary(&vec![0; len.min(65_536)])).unwrap();
             left -= head + len.min(65_536);

@@ -102,13 +102,13 @@ async fn query(
     service: &Service,
     filter: &str,
     top: Option<usize>,
-    room: Option<Arc<dyn AnswerBudget>>,
+    budget: Option<Arc<dyn AnswerBudget>>,
 ) -> Result<EntityPage, ServiceError> {
     let filter = parse_filter(filter).unwrap();
     let query = QueryEntities { table: table("People"), filter, top, from: None };
     let command = Command::Table(TableCommand::QueryEntities(query));
     let permitted = Permitted::unchecked_for_test(account(), command, None);
-    match service.execute_within(permitted, room).await? {
+    match service.execute_within(permitted, budget).await? {
         Outcome::Table(TableOutcome::EntitiesQueried(page)) => Ok(page),
         other => panic!("{other:?}"),
     }
@@ -174,20 +174,20 @@ async fn a_scan_that_nobody_waits_for_ends() {
 }
 
 /// So many bytes.
-struct Room(AtomicUsize);
+struct BytesLeft(AtomicUsize);
 
-impl AnswerBudget for Room {
+impl AnswerBudget for BytesLeft {
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_ends_where_there_is_no_more_room() {
+async fn a_page_ends_where_there_is_no_more_budget() {
     let (service, _) = serve(5_000, true).await;
     let mut counts = Vec::new();
     for bytes in [0, 16 * 1024, 1024 * 1024] {
-        let page = query(&service, "", None, Some(Arc::new(Room(bytes.into())))).await.unwrap();
+        let page = query(&service, "", None, Some(Arc::new(BytesLeft(bytes.into())))).await.unwrap();
         assert!(page.next.is_some(), "a continuation follows");
         counts.push(page.entities.len());
     }
@@ -197,8 +197,8 @@ async fn a_page_ends_where_there_is_no_more_room() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_that_could_hold_nothing_is_refused() {
-    struct NoRoom;
-    impl AnswerBudget for NoRoom {
+    struct NothingLeft;
+    impl AnswerBudget for NothingLeft {
         fn take(&self, _: usize) -> bool {
             false
         }
@@ -211,7 +211,7 @@ async fn a_page_that_could_hold_nothing_is_refused() {
     let command = Command::Table(TableCommand::WriteEntity(table("People"), write));
     service.execute(Permitted::unchecked_for_test(account(), command, None)).await.unwrap();
     let point = "PartitionKey eq 'p' and RowKey eq 'r'";
-    let refused = query(&service, point, None, Some(Arc::new(NoRoom))).await;
+    let refused = query(&service, point, None, Some(Arc::new(NothingLeft))).await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::ServerBusy);
     assert_eq!(query(&service, point, None, None).await.unwrap().entities.len(), 1);
 }

@@ -22,7 +22,7 @@ impl Blobs {
     ) -> Result<Done, Failure> {
         use BlobCommand as Command;
         use BlobOutcome as Outcome;
-        let Sent { upload, overwrites, room } = sent;
+        let Sent { upload, overwrites, budget: room } = sent;
         // What is large is boxed: a read does not carry what an upload or a copy needs.
         let outcome = match command {
             Command::ListContainers(list) => {

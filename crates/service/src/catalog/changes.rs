@@ -268,7 +268,7 @@ impl Catalog {
         }
     }
 
-    /// Drops a space that no row names, and says whether that is done. If not, its rows take up room until it is
+    /// Drops a space that no row names, and says whether that is done. If not, its rows take up disk space until it is
     /// reclaimed, no more.
     pub(super) async fn drop_space(&self, kind: ResourceKind, space: SpaceId) -> bool {
         let dropped = self.engine.drop_space(space).await;

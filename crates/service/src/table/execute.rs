@@ -24,7 +24,7 @@ impl Tables {
         account: &AccountName,
         command: TableCommand,
         limit: Option<&KeyLimit>,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<TableOutcome, Failure> {
         // What is large and rare is boxed, so that reads and writes of entities do not carry it.
         match command {
@@ -51,7 +51,7 @@ impl Tables {
                 Box::pin(self.set_acl(account, &table, identifiers)).await?;
                 Ok(TableOutcome::TableAclSet)
             }
-            TableCommand::QueryEntities(query) => Box::pin(self.query(account, query, limit, room)).await,
+            TableCommand::QueryEntities(query) => Box::pin(self.query(account, query, limit, budget)).await,
             TableCommand::GetEntity(get) => self.get(account, &get, limit).await,
             TableCommand::WriteEntity(table, write) => self.write(account, &table, write, limit).await,
             TableCommand::TransactEntities(transaction) => self.transact(account, transaction, limit).await,
@@ -67,7 +67,7 @@ impl Tables {
         account: &AccountName,
         query: QueryEntities,
         limit: Option<&KeyLimit>,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<TableOutcome, Failure> {
         let table = self.find(account, &query.table).await?;
         let progress = RowsVisited::default();
@@ -76,7 +76,7 @@ impl Tables {
             clock: self.clock.clone(),
             space: table.space,
             limit: limit.cloned(),
-            room,
+            budget,
             progress: progress.clone(),
             pages_end_with_partitions: self.pages_end_with_partitions,
         };

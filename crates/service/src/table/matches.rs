@@ -25,7 +25,7 @@ pub(super) struct Matcher<'a> {
     chains: Vec<Chain>,
     /// The answers to all comparisons for the row at hand.
     answers: Vec<u64>,
-    /// Room for the value of every chain, kept from row to row.
+    /// A buffer for the value of every chain, kept from row to row.
     values: Vec<bool>,
 }
 
@@ -43,7 +43,7 @@ struct Bits {
 }
 
 impl Bits {
-    /// Where so many answers go, and makes room for them.
+    /// Reserves the bits of so many answers.
     fn reserve(count: usize, answers: &mut Vec<u64>, used: &mut usize) -> Self {
         if *used + count > WORD_BITS {
             answers.resize(answers.len() + count.div_ceil(WORD_BITS), 0);

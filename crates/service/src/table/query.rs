@@ -29,10 +29,10 @@ const RANGES_AT_ONCE: usize = 64;
 /// comes next. A filter that admits nothing more then costs a client one empty page at most.
 const LOOKAHEAD_ROWS_MAX: usize = 64;
 const TICKS_PER_MS: u64 = 10_000;
-/// Stored bytes of a page that need no room: small answers are not counted.
+/// Stored bytes of a page that are not charged to the budget: small answers are not counted.
 const FREE_BYTES: usize = 8 * 1024;
-/// Room is taken in steps of this size.
-const ROOM_STEP_BYTES: usize = 64 * 1024;
+/// Bytes are reserved in steps of this size.
+const RESERVE_STEP_BYTES: usize = 64 * 1024;
 
 /// What a page is read from, and within.
 pub(crate) struct Reading {
@@ -42,7 +42,7 @@ pub(crate) struct Reading {
     /// The keys that the caller may see.
     pub limit: Option<KeyLimit>,
     /// Memory for the page.
-    pub room: Option<Arc<dyn AnswerBudget>>,
+    pub budget: Option<Arc<dyn AnswerBudget>>,
     /// Counts the rows that are visited.
     pub progress: RowsVisited,
     /// A page ends where a partition does, as it may on the real service.
@@ -88,7 +88,7 @@ struct Page<'a> {
     top: usize,
     entities: Vec<StoredEntity>,
     bytes: usize,
-    /// Bytes that there is room for.
+    /// Bytes that are reserved.
     bytes_taken: usize,
     looked_ahead: usize,
     /// The partition of the last row, where pages end with partitions.
@@ -164,7 +164,7 @@ impl<'a> Page<'a> {
         if is_full || is_too_much {
             return self.end_at(&row);
         }
-        if self.bytes + row_bytes > self.bytes_taken && !self.take_room(self.bytes + row_bytes) {
+        if self.bytes + row_bytes > self.bytes_taken && !self.reserve(self.bytes + row_bytes) {
             // A page of nothing would not get its client any further.
             return if self.entities.is_empty() {
                 Err(ErrorCode::ServerBusy.into())
@@ -188,11 +188,11 @@ impl<'a> Page<'a> {
         last != row.partition
     }
 
-    /// Takes room for so many bytes, in steps.
-    fn take_room(&mut self, bytes: usize) -> bool {
-        let Some(room) = &self.reading.room else { return true };
-        let wanted = bytes.next_multiple_of(ROOM_STEP_BYTES);
-        let is_taken = room.take(wanted - self.bytes_taken);
+    /// Reserves so many bytes, in steps.
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let Some(budget) = &self.reading.budget else { return true };
+        let wanted = bytes.next_multiple_of(RESERVE_STEP_BYTES);
+        let is_taken = budget.take(wanted - self.bytes_taken);
         if is_taken {
             self.bytes_taken = wanted;
         }
