@@ -121,7 +121,7 @@ impl Committer {
         let highest_tick = group.writes.iter().map(|write| write.tick).max();
         self.last_tick = self.last_tick.max(highest_tick.unwrap_or(DateTime::MIN));
         group.fill(&mut self.batch);
-        self.wait_for_room()?;
+        self.wait_out_stall()?;
         let started = Instant::now();
         self.append().map_err(CommitError::Unknown)?;
         let store = &self.shared.store;
@@ -147,7 +147,7 @@ impl Committer {
         let tick = self.last_tick.ticks();
         let store = &self.shared.store;
         let record_len = self.batch.payload.record_len();
-        if !self.journal.has_room(record_len) {
+        if !self.journal.fits(record_len) {
             self.journal.finish(tick)?;
             let sequence = self.journal.next_sequence();
             let next = store.journals.begin_next(sequence, record_len, tick)?;
@@ -162,7 +162,7 @@ impl Committer {
 
     /// Waits while too much is unflushed or uncompacted. Fails if the store has failed, because then nobody flushes or
     /// compacts any more.
-    fn wait_for_room(&self) -> Result<(), CommitError> {
+    fn wait_out_stall(&self) -> Result<(), CommitError> {
         let store = &self.shared.store;
         let started = Instant::now();
         let (mut has_waited, mut has_told) = (false, false);

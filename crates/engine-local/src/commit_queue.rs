@@ -83,7 +83,7 @@ struct State {
 }
 
 impl CommitQueue {
-    /// `Ok` if there is room for a write. Asked before a write is decided; what is decided is always taken.
+    /// `Ok` if the disk has space for a write. Asked before a write is decided; what is decided is always taken.
     pub(crate) fn admit(&self) -> Result<(), EngineError> {
         let state = self.lock();
         if let Some(reason) = state.closed {

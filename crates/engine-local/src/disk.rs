@@ -1,8 +1,8 @@
-//! Room on the disk.
+//! Free space on the disk.
 //!
 //! Writes are refused before the disk is full, because a store that cannot write its journal or its table files
 //! stops altogether. What has been let in is always written: the reserve is larger than all that can wait. Deletes are
-//! let in below the reserve too, because they are how room is made.
+//! let in below the reserve too, because they free space.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tavola_engine::EngineError;
 
 use crate::settings::{DISK_CHECK_BYTES, DISK_CHECK_MS, DISK_FLOOR_BYTES};
 
-/// Knows whether there is room.
+/// Knows whether the disk has space left.
 pub(crate) struct DiskGuard {
     path: PathBuf,
     reserve_bytes: u64,
@@ -25,7 +25,7 @@ pub(crate) struct DiskGuard {
     announced: AtomicU64,
 }
 
-/// Room that is kept for bytes on their way.
+/// Disk space that is kept for bytes on their way.
 pub(crate) struct Announced {
     bytes: u64,
     guard: Arc<DiskGuard>,
@@ -53,7 +53,7 @@ impl DiskGuard {
         guard
     }
 
-    /// `Ok` if there is room for a write. While there is not, every call looks again.
+    /// `Ok` if the disk has space for a write. While it has not, every call looks again.
     pub(crate) fn admit(&self) -> Result<(), EngineError> {
         if !self.is_low.load(Ordering::Relaxed) {
             return Ok(());
@@ -64,7 +64,7 @@ impl DiskGuard {
         }
     }
 
-    /// `Ok` if there is room for so many bytes beside those that others have announced. The room is kept until the answer
+    /// `Ok` if the disk has space for so many bytes beside those that others have announced. It is kept until the answer
     /// is dropped, by when the bytes are on the disk or given up.
     pub(crate) fn admit_bytes(self: &Arc<Self>, bytes: u64) -> Result<Announced, EngineError> {
         self.admit()?;
@@ -82,7 +82,7 @@ impl DiskGuard {
         }
     }
 
-    /// `Ok` if there is room for a write that deletes more than it adds.
+    /// `Ok` if the disk has space for a write that deletes more than it adds.
     pub(crate) fn admit_delete(&self) -> Result<(), EngineError> {
         if !self.is_low.load(Ordering::Relaxed) {
             return Ok(());
@@ -106,7 +106,7 @@ impl DiskGuard {
     }
 
     /// Whether so many bytes can be written without coming near the reserve.
-    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+    pub(crate) fn has_space_for(&self, bytes: u64) -> bool {
         self.check().is_none_or(|free_bytes| free_bytes >= self.reserve_bytes.saturating_add(bytes))
     }
 

@@ -167,9 +167,9 @@ impl LocalEngine {
             self.shared.queue.push(Task::Barrier(answer))?;
             return Ok(Decided { transacted, answered: Some(answered) });
         }
-        // The catalog is written also when the disk is nearly full: dropping a table is how room is made.
+        // The catalog is written also when the disk is nearly full: dropping a table frees space.
         if space.id != SpaceId::CATALOG {
-            if makes_room(&found, &changes) {
+            if shrinks(&found, &changes) {
                 self.shared.disk.admit_delete()?;
             } else {
                 self.shared.disk.admit()?;
@@ -377,7 +377,7 @@ fn check_size(changes: &[RowChange]) -> Result<(), EngineError> {
 }
 
 /// Whether changes delete something and add no more than they delete.
-fn makes_room(found: &[Option<StoredRow>], changes: &[Change]) -> bool {
+fn shrinks(found: &[Option<StoredRow>], changes: &[Change]) -> bool {
     let len_of = |index: usize| found.get(index).and_then(Option::as_ref).map_or(0, |row| row.body.len());
     let (mut before, mut after, mut has_delete) = (0, 0, false);
     for change in changes {

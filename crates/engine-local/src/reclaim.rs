@@ -162,7 +162,7 @@ impl Reclaim<'_> {
         for slot in slots {
             dead_bytes += tree.slot_bytes(*slot, bytes_worth_it)?;
         }
-        if dead_bytes >= bytes_worth_it && self.disk.has_room_for(tree_bytes) {
+        if dead_bytes >= bytes_worth_it && self.disk.has_space_for(tree_bytes) {
             tree.rewrite(&self.store.snapshots)?;
         }
         Ok(())

@@ -53,7 +53,7 @@ const MIB: u64 = 1024 * 1024;
 /// Trees that hold rows of spaces. A tree compacts its first level one compaction at a time, so several let several busy
 /// tables go on beside each other.
 pub(crate) const DATA_TREES: usize = 4;
-/// Memtables that unflushed rows have room for at least: four for each of the trees.
+/// Memtables that unflushed rows may fill at least: four for each of the trees.
 const UNFLUSHED_MEMTABLES_MIN: u64 = 16;
 /// Memtables of a tree that are flushed together into one table file. More would make the file's sync longer, for which
 /// commits wait on a journalling file system.
@@ -62,8 +62,8 @@ pub(crate) const FLUSHED_TOGETHER_MAX: usize = 2;
 /// at the same time, so files smaller than the default of 64 MiB shorten the longest commits. Yet smaller ones
 /// would be thousands on a large disk, each to be opened at a start.
 pub(crate) const TABLE_BYTES: u64 = 16 * MIB;
-/// Size of a block of a table file, which is read and checked as a whole. Blocks of 4 KiB make scans dearer, by a tenth,
-/// and twice the index; blocks of 16 KiB make point reads dearer.
+/// Size of a block of a table file, which is read and checked as a whole. Blocks of 4 KiB make scans more expensive,
+/// by a tenth, and twice the index; blocks of 16 KiB make point reads more expensive.
 pub(crate) const BLOCK_BYTES: u32 = 8 * 1024;
 /// Rows of a block from one key that is stored in full to the next. Both ends of a scan are looked for in every block, and
 /// the rows from the nearest full key on are decoded for it: with ten rows of a kilobyte that was the whole block. Fewer

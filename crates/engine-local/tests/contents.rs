@@ -1,4 +1,4 @@
-//! Contents of the embedded engine beyond the contract: damage, checks, backups, full disks, room.
+//! Contents of the embedded engine beyond the contract: damage, checks, backups, full disks, freed space.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -126,22 +126,22 @@ async fn a_large_put_waits_while_too_much_of_it_is_not_synced() {
             engine.contents().put(&owner(), ContentSize::Exactly(total as u64), &mut source).await
         })
     };
-    let has_room = || engine.contents().parts().put.large.has_room();
-    while has_room() && given.load(Ordering::SeqCst) < total {
+    let has_permits = || engine.contents().parts().put.large.has_permits();
+    while has_permits() && given.load(Ordering::SeqCst) < total {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // What waits for room has been taken from the source.
+    // What waits for a permit has been taken from the source.
     let most = crate::settings::UNSYNCED_BYTES_MAX as usize + (1 << 20);
     assert!(given.load(Ordering::SeqCst) <= most, "{given:?} bytes");
     may_sync.store(true, Ordering::SeqCst);
     check_bytes(&engine, &putting.await.unwrap().unwrap(), 7).await;
-    while !has_room() {
+    while !has_permits() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
 #[tokio::test]
-async fn without_holes_room_comes_back_by_moving_what_lives() {
+async fn without_holes_disk_space_comes_back_by_moving_what_lives() {
     let folder = tempfile::tempdir().unwrap();
     let disk = ContentDisk { punching: Some(Punching::Missing), ..ContentDisk::default() };
     let engine = open(folder.path(), disk);
@@ -213,7 +213,7 @@ async fn a_store_that_takes_no_more_writes_removes_no_extent_and_its_next_start_
     let engine = open(folder.path(), ContentDisk::default());
     let content = put(&engine, 1, 3_000_000).await.unwrap();
     let row = index_of(&engine).get(SPACE, content.id).unwrap().unwrap();
-    // The thread of the store leaves its room alone until the store is closed, in an extent that nobody writes to.
+    // The thread of the store leaves its disk space alone until the store is closed, in an extent that nobody writes to.
     let hold = engine.contents().hold();
     engine.contents().parts().put.extents.seal();
     let mut sweeper = engine.contents().sweeper_for_test();

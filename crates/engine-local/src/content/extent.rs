@@ -61,7 +61,7 @@ impl Extent {
         Ok(Self { number, file })
     }
 
-    /// Gives back the room of a range.
+    /// Frees the disk space of a range.
     pub(crate) fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
         assert!(offset >= HEADER_BYTES, "the header is never given back");
         if length == 0 {
@@ -71,7 +71,8 @@ impl Extent {
         Ok(rustix::fs::fallocate(&self.file, flags, offset, length)?)
     }
 
-    /// The next range that takes room, at or behind an offset. `None` if there is none, `Err` if the file system cannot say.
+    /// The next range that takes disk space, at or behind an offset. `None` if there is none, `Err` if the file
+    /// system cannot say.
     pub(crate) fn next_data(&self, from: u64) -> io::Result<Option<(u64, u64)>> {
         let start = match rustix::fs::seek(&self.file, SeekFrom::Data(from)) {
             Ok(start) => start,

@@ -19,7 +19,7 @@ use crate::catalog::ExtentChange;
 use crate::commit_queue::{CommitQueue, Task};
 use crate::settings::{EXTENT_BYTES, EXTENT_FILES_OPEN_MAX, SMALL_CONTENT_BYTES_MAX};
 
-/// Regions begin at multiples of this, the block of a file system: room is given back in whole blocks.
+/// Regions begin at multiples of this, the block of a file system: disk space is freed in whole blocks.
 pub(crate) const ALIGNMENT: u64 = 4096;
 
 /// Which extent a content goes to.
@@ -45,7 +45,7 @@ pub(crate) struct Extents {
     open: [Mutex<Option<OpenExtent>>; 2],
     /// The extents of this run that may still be written to.
     written: Mutex<HashMap<u64, Weak<WrittenExtent>>>,
-    /// Files that are open for reading and for giving room back.
+    /// Files that are open for reading and for freeing disk space.
     files: Mutex<BTreeMap<u64, Arc<Extent>>>,
 }
 
@@ -119,8 +119,8 @@ impl Extents {
             ExtentKind::Large => 1,
         };
         let mut open = lock(&self.open[place]);
-        let has_room = |open: &OpenExtent| open.next_offset + aligned <= EXTENT_BYTES;
-        if !open.as_ref().is_some_and(has_room) {
+        let has_space = |open: &OpenExtent| open.next_offset + aligned <= EXTENT_BYTES;
+        if !open.as_ref().is_some_and(has_space) {
             *open = None;
             *open = Some(OpenExtent { extent: self.make(EXTENT_BYTES)?, next_offset: HEADER_BYTES });
         }

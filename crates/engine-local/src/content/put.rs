@@ -56,18 +56,18 @@ pub(crate) async fn put(
     while !next.is_empty() {
         // The sums go with the last piece, where it is known to be the last.
         let is_last = pieces.is_complete();
-        let room = match writer.kind {
+        let permit = match writer.kind {
             // Synced at their end, which is near.
             ExtentKind::Small => None,
-            ExtentKind::Large => Some(parts.large.room(next.iter().map(Bytes::len).sum()).await),
+            ExtentKind::Large => Some(parts.large.permit(next.iter().map(Bytes::len).sum()).await),
         };
         let writing = tokio::task::spawn_blocking(move || {
             next.iter().try_for_each(|piece| writer.write(piece))?;
             if is_last {
                 writer.write_sums()?;
             }
-            if let (Some(room), Some(last)) = (room, writer.reserved.last()) {
-                writer.syncs.ask(&last.extent.extent, room);
+            if let (Some(permit), Some(last)) = (permit, writer.reserved.last()) {
+                writer.syncs.ask(&last.extent.extent, permit);
             }
             Ok::<_, ContentError>(writer)
         });
@@ -165,7 +165,7 @@ struct Writer {
     reserved_bytes: u64,
     written: u64,
     sums: SumTable,
-    /// Room on the disk, until everything is written.
+    /// Disk space that is kept until everything is written.
     announced: Vec<Announced>,
 }
 

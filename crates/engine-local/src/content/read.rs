@@ -93,9 +93,9 @@ struct Reading {
 }
 
 impl Reading {
-    /// Memory for a piece, with room for the sums of a content that has but one. It is taken by whoever asks for the piece
-    /// and not by the thread that reads it: of threads there may be hundreds, and the allocator keeps for each what it
-    /// has once taken, until it takes again.
+    /// Memory for a piece, with space for the sums of a content that has only one. It is taken by whoever asks for
+    /// the piece and not by the thread that reads it: of threads there may be hundreds, and the allocator keeps for
+    /// each what it has once taken, until it takes again.
     fn buffer(&self, number: u64) -> Vec<u8> {
         let is_only = piece_count(self.row.length) == 1;
         Vec::with_capacity(self.piece_bytes(number) + if is_only { self.table_bytes() } else { 0 })
@@ -139,7 +139,7 @@ impl Reading {
         Ok(Some(piece.into()))
     }
 
-    /// The piece of a content that has but one, read together with its sums.
+    /// The piece of a content that has only one, read together with its sums.
     fn only_piece(&mut self, mut bytes: Vec<u8>) -> Result<Bytes, ContentError> {
         let length = self.piece_bytes(0);
         self.set_sums(bytes[length..].to_vec())?;
@@ -193,7 +193,7 @@ impl Reading {
         read_in_memory(&extent.file, buffer, region.offset + at).is_ok_and(|read| read == length)
     }
 
-    /// Fills an empty buffer that has room for so many bytes.
+    /// Fills an empty buffer with a capacity of so many bytes.
     fn read_range(&self, buffer: Vec<u8>, length: usize, at: u64) -> Result<Vec<u8>, ContentError> {
         read_range(&self.extents, &self.row.regions, buffer, length, at).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.damaged("its extent is missing"),
@@ -251,7 +251,7 @@ fn read_in_memory(_: &File, _: &mut [u8], _: u64) -> io::Result<usize> {
 }
 
 fn read_exactly(file: &File, mut buffer: Vec<u8>, length: usize, offset: u64) -> io::Result<Vec<u8>> {
-    assert!(buffer.is_empty() && buffer.capacity() >= length, "the buffer has room");
+    assert!(buffer.is_empty() && buffer.capacity() >= length, "the buffer is large enough");
     while buffer.len() < length {
         let at = offset + buffer.len() as u64;
         match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut buffer), at) {

@@ -1,7 +1,7 @@
-//! Who reads what: the room of a dropped content is given back when nobody in this process reads it any more.
+//! Who reads what: the disk space of a dropped content is freed when nobody in this process reads it any more.
 //!
-//! Invariant: a reader is noted here before it looks into the index. So a content that is found in the index keeps its room
-//! until its reader is gone, and one whose drop came first is not found.
+//! Invariant: a reader is noted here before it looks into the index. So a content that is found in the index keeps
+//! its disk space until its reader is gone, and one whose drop came first is not found.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) struct Readers {
 #[derive(Default)]
 struct Noted {
     readers: usize,
-    /// Room to give back when the last reader is gone.
+    /// Disk space to free when the last reader is gone.
     dropped: Vec<Region>,
 }
 
@@ -41,7 +41,7 @@ impl Readers {
         ReaderGuard { content, readers: self.clone() }
     }
 
-    /// Gives back the room of a content whose index row is durably gone, now or when its readers are done.
+    /// Frees the disk space of a content whose index row is durably gone, now or when its readers are done.
     pub(crate) fn give_back(&self, content: ContentCursor, regions: Vec<Region>) {
         match self.lock().get_mut(&content) {
             Some(noted) => noted.dropped.extend(regions),

@@ -131,7 +131,7 @@ impl LocalContents {
         Ok(usage)
     }
 
-    /// Keeps the room of everything that is dropped until the hold is gone.
+    /// Keeps the disk space of everything that is dropped until the hold is gone.
     pub(crate) fn hold(&self) -> Hold {
         self.parts.sweeps.hold()
     }
@@ -170,7 +170,7 @@ impl LocalContents {
         Ok(())
     }
 
-    /// Removes contents from the index, durably, and gives their room back.
+    /// Removes contents from the index, durably, and frees their disk space.
     async fn remove(&self, space: SpaceId, ids: &[ContentId]) -> Result<(), ContentError> {
         let first = ids.first().copied().unwrap_or(ContentId::MIN);
         let of_rows = |error: EngineError| ContentError::of_rows(error, first);

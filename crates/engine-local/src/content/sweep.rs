@@ -1,4 +1,4 @@
-//! Giving back the room of contents, on a thread of its own.
+//! Freeing the disk space of contents, on a thread of its own.
 //!
 //! - A region that is given back becomes a hole in its file. Where the file system makes no holes, it is counted, and an
 //!   extent that is half dead is emptied by moving what lives in it.
@@ -51,7 +51,7 @@ struct State {
     is_closed: bool,
 }
 
-/// Keeps the room of everything that is dropped meanwhile.
+/// Keeps the disk space of everything that is dropped meanwhile.
 pub(crate) struct Hold(Arc<SweepList>);
 
 impl Drop for Hold {

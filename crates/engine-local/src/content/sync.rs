@@ -23,7 +23,7 @@ pub(crate) struct SyncQueue {
     arrived: Condvar,
     has_failed: AtomicBool,
     /// Bytes that may be written without being synced.
-    room: Arc<Semaphore>,
+    unsynced: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -35,12 +35,12 @@ struct State {
 struct Wanted {
     extent: Arc<Extent>,
     waiting: Vec<oneshot::Sender<()>>,
-    /// Comes back when the bytes are synced.
-    room: Vec<UnsyncedRoom>,
+    /// Come back when the bytes are synced.
+    permits: Vec<UnsyncedPermit>,
 }
 
-/// Room for bytes that are written and not synced yet.
-pub(crate) struct UnsyncedRoom(
+/// A permit for bytes that are written and not synced yet.
+pub(crate) struct UnsyncedPermit(
     #[expect(dead_code, reason = "it is there to be dropped")] OwnedSemaphorePermit,
 );
 
@@ -54,29 +54,29 @@ impl Default for SyncQueue {
             state: Mutex::default(),
             arrived: Condvar::new(),
             has_failed: AtomicBool::new(false),
-            room: Arc::new(Semaphore::new(UNSYNCED_BYTES_MAX as usize)),
+            unsynced: Arc::new(Semaphore::new(UNSYNCED_BYTES_MAX as usize)),
         }
     }
 }
 
 impl SyncQueue {
-    /// Waits until so many bytes more may be written without being synced. Whoever has the room gives it to
+    /// Waits until so many bytes more may be written without being synced. The caller gives the permit to
     /// [`ask`](Self::ask) or drops it.
-    pub(crate) async fn room(&self, bytes: usize) -> UnsyncedRoom {
+    pub(crate) async fn permit(&self, bytes: usize) -> UnsyncedPermit {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(UNSYNCED_BYTES_MAX);
-        let room = self.room.clone().acquire_many_owned(bytes).await;
-        UnsyncedRoom(room.expect("it is never closed"))
+        let permit = self.unsynced.clone().acquire_many_owned(bytes).await;
+        UnsyncedPermit(permit.expect("it is never closed"))
     }
 
     /// Whether something may be written without waiting.
     #[cfg(test)]
-    pub(crate) fn has_room(&self) -> bool {
-        self.room.available_permits() > 0
+    pub(crate) fn has_permits(&self) -> bool {
+        self.unsynced.available_permits() > 0
     }
 
     /// Asks for a sync and does not wait.
-    pub(crate) fn ask(&self, extent: &Arc<Extent>, room: UnsyncedRoom) {
-        self.want(extent, |wanted| wanted.room.push(room));
+    pub(crate) fn ask(&self, extent: &Arc<Extent>, permit: UnsyncedPermit) {
+        self.want(extent, |wanted| wanted.permits.push(permit));
     }
 
     /// Waits for a sync that begins after this call. It is never begun once one has failed.
@@ -110,7 +110,7 @@ impl SyncQueue {
         if state.is_closed || self.has_failed() {
             return;
         }
-        let new = || Wanted { extent: extent.clone(), waiting: Vec::new(), room: Vec::new() };
+        let new = || Wanted { extent: extent.clone(), waiting: Vec::new(), permits: Vec::new() };
         add(state.wanted.entry(extent.number).or_insert_with(new));
         self.arrived.notify_one();
     }

@@ -10,7 +10,7 @@ const PUT: u8 = 1;
 const DELETE: u8 = 2;
 const HEAD_LEN: usize = 8;
 
-/// A payload that grows, in a buffer that has room for the record's header in front.
+/// A payload that grows, in a buffer that has bytes free for the record's header in front.
 pub(crate) struct Payload {
     pub(super) buffer: Vec<u8>,
 }

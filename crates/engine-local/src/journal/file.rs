@@ -60,7 +60,7 @@ impl JournalFile {
         Ok(Some(Self { id, salt, size, filled: size, file }))
     }
 
-    /// Puts another file in the place of an empty journal, one that has room for a record of this length.
+    /// Puts another file in the place of an empty journal, one that fits a record of this length.
     pub(crate) fn enlarge(self, folder: &Path, record_len: usize) -> io::Result<Self> {
         let path = folder.join(file_name(self.id));
         let new_path = path.with_extension("journal.new");
@@ -71,8 +71,8 @@ impl JournalFile {
         Ok(enlarged)
     }
 
-    /// Whether the empty journal has room for a record of this length, and a mark behind it.
-    pub(crate) fn has_room(&self, record_len: usize) -> bool {
+    /// Whether a record of this length fits into the empty journal, and a mark behind it.
+    pub(crate) fn fits(&self, record_len: usize) -> bool {
         RECORDS_AT + (record_len + RECORD_HEADER_LEN) as u64 <= self.size
     }
 
@@ -285,14 +285,14 @@ impl JournalWriter {
     }
 
     /// Whether a record of this length fits, and a mark behind it.
-    pub(crate) fn has_room(&self, record_len: usize) -> bool {
+    pub(crate) fn fits(&self, record_len: usize) -> bool {
         self.end + (record_len + RECORD_HEADER_LEN) as u64 <= self.journal.size
     }
 
     /// Writes a record and syncs it. After an error nobody knows what the disk holds.
     pub(crate) fn append(&mut self, payload: &mut Payload, tick: u64) -> io::Result<()> {
         assert!(!payload.is_empty(), "a record without changes would be a mark");
-        assert!(self.has_room(payload.record_len()), "the committer takes the next journal in time");
+        assert!(self.fits(payload.record_len()), "the committer takes the next journal in time");
         let header = RecordHeader { sequence: self.next_sequence, synced: self.synced, tick };
         record::seal(self.journal.salt, header, &mut payload.buffer);
         self.journal.file.write_all_at(&payload.buffer, self.end)?;
@@ -476,7 +476,7 @@ mod tests {
         }
         assert!(blocks(7) < size, "they come a few at a time");
         assert_eq!(examine(folder.path()).unwrap().records, 20);
-        while writer.has_room(30_100) {
+        while writer.fits(30_100) {
             writer.append(&mut payload(&[1; 30_000]), 3).unwrap();
         }
         assert_eq!(std::fs::metadata(folder.path().join(file_name(7))).unwrap().len(), size);
@@ -489,11 +489,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut large = payload(&vec![5; 100_000]);
         let journal = JournalFile::create(folder.path(), 7, SIZE).unwrap();
-        assert!(!journal.has_room(large.record_len()));
+        assert!(!journal.fits(large.record_len()));
         let journal = journal.enlarge(folder.path(), large.record_len()).unwrap();
         let mut writer = JournalWriter::start(journal, 5);
         writer.append(&mut large, 3).unwrap();
-        assert!(!writer.has_room(1));
+        assert!(!writer.fits(1));
         writer.finish(3).unwrap();
         let examined = examine(folder.path()).unwrap();
         assert_eq!((examined.records, examined.is_marked), (1, true));

@@ -40,7 +40,7 @@ pub(crate) struct JournalRecord<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Turns a buffer with room for the header in front of the payload into a record.
+/// Turns a buffer with bytes free for the header in front of the payload into a record.
 pub(crate) fn seal(salt: u64, header: RecordHeader, buffer: &mut [u8]) {
     let payload_len =
         u32::try_from(buffer.len() - RECORD_HEADER_LEN).expect("a record fits into its journal");

@@ -77,7 +77,7 @@ impl Journals {
             }
         };
         let journal =
-            if journal.has_room(record_len) { journal } else { journal.enlarge(&self.store, record_len)? };
+            if journal.fits(record_len) { journal } else { journal.enlarge(&self.store, record_len)? };
         self.state().begun.push_back(Begun { id: journal.id, first_sequence });
         Ok(journal)
     }
