@@ -82,7 +82,7 @@ pub const PRICES_DATE: &str = "2026-11-16";
 pub struct CostReport {
     /// The sign of the currency.
     pub currency: String,
-    /// When the default prices were looked at last, if it is them that were reckoned with: the user has to check them.
+    /// When the default prices were looked at last, if costs are computed with them: the user has to check them.
     pub default_prices_of: Option<&'static str>,
     /// All tables.
     pub total_per_month: f64,
@@ -90,7 +90,7 @@ pub struct CostReport {
     pub is_exact: bool,
     /// For how long the traffic was observed, in hours; the longest of all tables.
     pub observed_hours: f64,
-    /// The dearest first.
+    /// The most expensive first.
     pub tables: Vec<TableCost>,
 }
 
@@ -109,7 +109,7 @@ pub struct TableCost {
     pub storage_per_month: f64,
     /// For its requests.
     pub requests_per_month: f64,
-    /// The shapes of its requests, the dearest first.
+    /// The shapes of its requests, the most expensive first.
     pub shapes: Vec<ShapeCost>,
 }
 

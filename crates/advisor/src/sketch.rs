@@ -28,7 +28,7 @@ impl Latencies {
             self.buckets.clone_from(&other.buckets);
             return;
         }
-        // From the back, so that nothing is moved twice: first room for all, then what is larger goes behind.
+        // From the back, so that nothing is moved twice: first space for all, then what is larger goes behind.
         let (mut own, mut others) = (self.buckets.len(), other.buckets.len());
         let is_new = |bucket: &u8| self.buckets.binary_search_by_key(bucket, |(own, _)| *own).is_err();
         let added = other.buckets.iter().filter(|(bucket, _)| is_new(bucket)).count();
@@ -125,7 +125,7 @@ pub struct Hitter {
 }
 
 impl<T: Eq + Hash + Clone + Ord> HeavyHitters<T> {
-    /// With room for so many names.
+    /// With capacity for so many names.
     pub fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), counters: HashMap::new(), total: 0 }
     }

@@ -1,4 +1,4 @@
-//! May they begin: what the head of a request alone settles, before its body is given room.
+//! May they begin: what the head of a request alone settles, before memory is reserved for its body.
 //!
 //! A command is authorized when it is decoded, in `authorize`. But a body takes memory and time, and often the head
 //! already says that the caller's token is not enough. What is refused here, `authorize` would refuse too, with the

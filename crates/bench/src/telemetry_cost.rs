@@ -2,8 +2,8 @@
 //!
 //! The difference is smaller than the noise of a shared machine, so there are many short rounds; their median is known
 //! better than any of them. And of two servers that are alike one may be faster for as long as it runs, by where its memory
-//! happens to lie, so that they are started anew several times. A second server without telemetry shows by how much two that
-//! are the same seem to differ.
+//! happens to lie, so that they are started again several times. A second server without telemetry shows by how much
+//! two that are the same seem to differ.
 
 use std::process::Command;
 use std::time::Duration;

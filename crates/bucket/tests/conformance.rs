@@ -15,7 +15,7 @@ use tavola_engine::conformance::content::{self, ContentHarness};
 use tavola_engine::conformance::{Reopen, TestClock};
 use tavola_engine::{ContentFaultSettings, ContentStore, Engine, FaultContents, MemoryEngine};
 
-/// A bucket outlives the server, so a reopening opens it anew with what it holds.
+/// A bucket outlives the server, so a reopening opens it again with what it holds.
 struct BucketHarness {
     store: Arc<dyn ObjectStore>,
     clock: Arc<TestClock>,

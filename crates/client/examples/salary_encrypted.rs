@@ -35,7 +35,7 @@ pub async fn run(account: Account) -> Result<()> {
     // What is not encrypted can be merged; `set(|e| e.salary, …)` does not compile.
     employees.merge(("Sales", "empid_000001"), Changes::<Employee>::new().set(|e| e.name, "Anne")).await?;
 
-    // A new key: what is there is wrapped anew, and the old key can go.
+    // A new key: what is there is wrapped again, and the old key can go.
     let both = LocalKeys::new("2026", [2; 32]).with_old("2025", [1; 32]);
     let report = EncryptedTable::<Employee>::new(table.clone(), both).rewrap(In::whole_table()).await?;
     assert_eq!((report.rewrapped, report.changed), (1, 0));

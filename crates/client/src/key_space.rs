@@ -72,7 +72,7 @@ impl KeySpace {
         if number > 0 { None } else { String::from_utf8(text).ok() }
     }
 
-    /// A key about halfway between two keys; `None` if there is no room.
+    /// A key about halfway between two keys; `None` if there is none.
     pub(crate) fn middle(&self, low: &str, high: Option<&str>) -> Option<String> {
         let low_number = self.number(low);
         let high_number = high.map_or_else(|| self.end(), |high| self.number(high));

@@ -128,7 +128,7 @@ fn scan<R: Readable>(
 /// A part of the scope, along the key by which it is split: partitions, or rows of the one partition.
 ///
 /// A token belongs to its query. So where the upper half of a range was given away while a page of it was on its way,
-/// what the page has of it is left out, and the range is asked for anew from there: first what is left of the partition
+/// what the page has of it is left out, and the range is asked for again from there: first what is left of the partition
 /// that the page ended in, then the partitions behind it. Going on by the token would read a page too many.
 #[derive(Clone, Debug)]
 struct Range {

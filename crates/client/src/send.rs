@@ -193,7 +193,7 @@ impl Account {
         }
     }
 
-    /// The request as it goes out, dated and signed anew for each try.
+    /// The request as it goes out, dated and signed again for each try.
     async fn signed(&self, call: &Call<'_>) -> Result<http::Request<Bytes>> {
         let endpoint = self.endpoint(call.service);
         let mut target = call.request.target(&endpoint.path);

@@ -17,7 +17,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-/// Bytes of an answer that are read at most: a full page of entities whose text is all escapes, and room to spare.
+/// Bytes of an answer that are read at most: a full page of entities whose text is all escapes, and some more.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Connections that are kept open for the next requests, for each host.
 const IDLE_CONNECTIONS_MAX: usize = 64;

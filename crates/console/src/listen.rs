@@ -51,7 +51,7 @@ pub struct ConsoleSettings {
     pub tls: Option<Tls>,
     /// The version of the server.
     pub version: &'static str,
-    /// Prices to reckon with.
+    /// The prices that costs are computed with.
     pub prices: PriceTable,
     /// The console token of now, which opens every account.
     pub token: Box<dyn Fn() -> Option<String> + Send + Sync>,

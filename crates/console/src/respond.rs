@@ -158,7 +158,7 @@ async fn session(console: &Console, request: Request<Incoming>, origin: Origin) 
             if let Some(visit) = visit {
                 return show_session(console, &visit.session);
             }
-            // Whoever has to sign in gets a session when they do: asking alone takes no room.
+            // Whoever has to sign in gets a session when they do: asking alone takes no memory.
             if !is_open {
                 return show_session(console, &Session::nobody());
             }

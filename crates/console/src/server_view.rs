@@ -46,7 +46,7 @@ pub struct HealthFigure {
     pub is_counter: bool,
 }
 
-/// Room on a disk.
+/// Space on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
     /// All of it.

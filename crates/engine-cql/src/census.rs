@@ -1,7 +1,7 @@
 //! How many partitions there are, about.
 //!
 //! Counting the directory would read all of it. Every node of the cluster keeps an estimate of how many partitions of
-//! `row` are in its own share of the ring, made anew every five minutes from what is on its disk; the sum over the nodes
+//! `row` are in its own share of the ring, made again every five minutes from what is on its disk; the sum over the nodes
 //! is the size of all directories, give or take what is still in memory, the heads of partitions that were emptied in the
 //! last week, and the list of spaces.
 

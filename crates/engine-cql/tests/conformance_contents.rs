@@ -65,7 +65,7 @@ impl ContentHarness for CqlHarness {
         *self.engine.lock().unwrap() = Some(connecting.await.unwrap().unwrap());
     }
 
-    /// The cluster gives room back when it compacts.
+    /// The cluster frees disk space when it compacts.
     async fn used_bytes(&self) -> Option<u64> {
         None
     }

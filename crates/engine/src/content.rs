@@ -10,9 +10,9 @@
 //! 3. *constant*: a content never changes. Its id is never given again.
 //! 4. *unnamed is unseen*: only its space and id lead to a content. One that is not there, or no longer, is `Missing`.
 //! 5. *dropped*: to drop twice is to drop once. A read that is under way ends with all its bytes or with an error. The
-//!    room of a dropped content comes back.
+//!    disk space of a dropped content comes back.
 //! 6. *bounded*: a call holds at most four pieces of its source and buffers of a fixed size, whatever the size of the
-//!    content, and takes no piece from its source before there is room for it.
+//!    content, and takes no piece from its source before it has memory for it.
 //! 7. *cancelled*: a put that is let go, or whose source fails, keeps nothing that `visit` does not show.
 //! 8. *findable*: `visit` shows every durable content with its owner, space by space, the oldest of a space first.
 //! 9. *unknown is not failed*: if a content may or may not be kept, the error is `OutcomeUnknown`; every other error of a
@@ -290,7 +290,7 @@ pub enum ContentError {
         /// Why.
         reason: &'static str,
     },
-    /// Too little room on the disk for what was announced. Nothing was kept.
+    /// Too little disk space for what was announced. Nothing was kept.
     #[error("disk is nearly full (free_bytes={free_bytes})")]
     Full {
         /// What is left.

@@ -34,7 +34,7 @@ pub enum EngineError {
         /// Why.
         reason: &'static str,
     },
-    /// Too little room on the disk to write safely. Nothing was kept; reads and deletes of spaces go on.
+    /// Too little disk space to write safely. Nothing was kept; reads and deletes of spaces go on.
     #[error("disk is nearly full (free_bytes={free_bytes})")]
     Full {
         /// What is left.

@@ -196,7 +196,7 @@ pub struct ServiceError {
     pub message: Cow<'static, str>,
     /// Zero-based index of the failing operation of an entity group transaction.
     pub index: Option<usize>,
-    /// Further elements of the body, where the form of the error has room for them: names and texts, in order.
+    /// Further elements of the body, where the form of the error can hold them: names and texts, in order.
     pub details: Vec<(&'static str, String)>,
     /// What went wrong underneath; for the log only.
     #[source]

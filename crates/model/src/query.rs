@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// Room for the parameters of a shared access signature.
+/// Capacity for the parameters of a shared access signature.
 const PARAMETERS_USUAL: usize = 10;
 
 /// The parameters of a query, in order.

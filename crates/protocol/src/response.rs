@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 
-/// Headers for which room is made at once: as many as a blob is read with.
+/// Headers for which memory is allocated at once: as many as a blob is read with.
 const HEADERS_USUAL: usize = 14;
 
 /// A complete response.

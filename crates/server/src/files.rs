@@ -20,15 +20,19 @@ pub fn raise_file_limit(connections_max: usize) -> usize {
             allowed = raised;
         }
     }
-    let room = room_for_connections(usize::try_from(allowed).unwrap_or(usize::MAX), connections_max);
-    if room < connections_max {
-        tracing::warn!(allowed, connections_max = room, "the system allows too few open files (ulimit -n)");
+    let connections = connections_within(usize::try_from(allowed).unwrap_or(usize::MAX), connections_max);
+    if connections < connections_max {
+        tracing::warn!(
+            allowed,
+            connections_max = connections,
+            "the system allows too few open files (ulimit -n)"
+        );
     }
-    room
+    connections
 }
 
 /// All but what the store needs, or half where that is more.
-fn room_for_connections(allowed: usize, connections_max: usize) -> usize {
+fn connections_within(allowed: usize, connections_max: usize) -> usize {
     let left = allowed.saturating_sub(STORE_FILES).max(allowed / 2);
     connections_max.min(left.max(1))
 }
@@ -39,10 +43,10 @@ mod tests {
 
     #[test]
     fn connections_never_get_the_files_of_the_store() {
-        for (allowed, asked, room) in
+        for (allowed, asked, expected) in
             [(1_000_000, 4096, 4096), (6144, 4096, 4096), (6143, 4096, 4095), (1024, 4096, 512), (0, 10, 1)]
         {
-            assert_eq!(room_for_connections(allowed, asked), room, "{allowed}");
+            assert_eq!(connections_within(allowed, asked), expected, "{allowed}");
         }
     }
 }

@@ -106,7 +106,7 @@ fn a_scan_is_found_gates_a_build_and_is_fixed_by_its_proposal() {
 
     std::fs::write(data.join("advisor-traffic"), "not what it was").unwrap();
     let server = serve(&data);
-    assert!(server.log().contains("recording starts anew"), "{}", server.log());
+    assert!(server.log().contains("recording starts from nothing"), "{}", server.log());
     assert!(succeed(tavola(["advise", "--data", text(&data)])).contains("No requests are recorded yet"));
     assert!(data.join("advisor-traffic.damaged").exists());
 }

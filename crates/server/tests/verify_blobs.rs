@@ -97,7 +97,7 @@ fn verify(data: &Path) -> std::process::Command {
     tavola(["verify", "--data", text(data)])
 }
 
-/// The extent that takes the most room, and where its data lies.
+/// The extent that takes the most disk space, and where its data lies.
 fn extent(data: &Path) -> PathBuf {
     let files = fs::read_dir(data.join("store/content")).unwrap().map(|entry| entry.unwrap().path());
     files.max_by_key(|path| std::os::unix::fs::MetadataExt::blocks(&fs::metadata(path).unwrap())).unwrap()

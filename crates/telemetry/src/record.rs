@@ -133,7 +133,7 @@ pub struct QueryTarget {
 /// Where the time of a request went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// From the head to the begin of the execution: body, signature, decoding, waiting for room.
+    /// From the head to the begin of the execution: body, signature, decoding, waiting for the budget.
     pub queued: Duration,
     /// In the service and the store.
     pub executed: Duration,

@@ -45,7 +45,7 @@ pub struct Recorder {
     asked: AtomicU64,
     /// One request in this many, a power of two, is recorded.
     one_in: AtomicU32,
-    /// Requests that records stood for which found no room.
+    /// Requests of records that did not fit into the queue.
     dropped: AtomicU64,
     is_idle: AtomicBool,
     is_closing: AtomicBool,
@@ -200,7 +200,7 @@ impl Recorder {
         (one_in == 1 || scatter(asked) & (one_in - 1) == 0).then_some(one_in)
     }
 
-    /// Takes a record, unless there is no room.
+    /// Takes a record, unless the queue is full.
     fn push(&self, record: Box<AccessRecord>) {
         if let Err(refused) = self.waiting.push(record) {
             self.dropped.fetch_add(u64::from(refused.weight), Ordering::Relaxed);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn records_without_room_are_counted_and_fewer_are_taken() {
+    fn records_beyond_the_queue_are_counted_and_fewer_are_taken() {
         let (recorder, kept, clock) = recorder();
         for _ in 0..WAITING_MAX + 10 {
             recorder.push(record(3, 200));

@@ -32,7 +32,7 @@ const STEPS: [Step; 5] =
 enum Victim {
     /// Only the worker dies; the server goes on.
     Worker,
-    /// The server is killed with it, as `kill -9` does, and started anew.
+    /// The server is killed with it, as `kill -9` does, and started again.
     Both,
 }
 

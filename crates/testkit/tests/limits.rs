@@ -334,7 +334,7 @@ fn many_large_bodies(host: &str, endpoint: &str) {
     });
     println!("{answered} of {LARGE_BODIES} large bodies were answered");
     assert!(answered > 0, "no large body was answered");
-    // Bodies that find no room wait ten seconds for it.
+    // Bodies that find the budget used up wait ten seconds for it.
     check_time("large bodies", started, BODY + Duration::from_secs(10));
 }
 

@@ -263,7 +263,7 @@ impl Node {
         node.args(["-Djdk.attach.allowAttachSelf=true", "-Djava.net.preferIPv4Stack=true"]);
         node.args(["-Dcassandra-foreground=yes", "-Dcassandra.ring_delay_ms=2000"]);
         node.arg("-Dcassandra.skip_wait_for_gossip_to_settle=0");
-        // Estimates of sizes are made anew every few seconds, so that a test need not wait for them.
+        // Estimates of sizes are made again every few seconds, so that a test need not wait for them.
         node.arg("-Dcassandra.size_recorder_interval=5");
         node.arg(format!("-Dlogback.configurationFile=file://{}", logging.display()));
         node.arg(format!("-Dcassandra.config=file://{}", settings.display()));

@@ -412,7 +412,7 @@ fn project(finding: &mut Finding) {
     finding.advice =
         "Name the properties that are used with $select; the others stay on the server.".to_owned();
     finding.price =
-        "Nothing is stored anew. A property that is missing on an entity comes back as null.".to_owned();
+        "Nothing more is stored. A property that is missing on an entity comes back as null.".to_owned();
 }
 
 fn series(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Option<Finding> {

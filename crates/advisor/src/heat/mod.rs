@@ -19,9 +19,9 @@ use tavola_telemetry::{AccessRecord, RecordSink, Target};
 
 use table::TableHeat;
 
-/// Memory of all maps together; the oldest columns of the largest make room.
+/// Memory of all maps together; the oldest columns of the largest are dropped.
 pub(crate) const BYTES_MAX: usize = 28 * 1024 * 1024;
-/// Tables that have a map; the one that was asked longest ago makes room.
+/// Tables that have a map; the one that was asked longest ago is dropped.
 const TABLES_MAX: usize = 64;
 /// How often the memory is looked at, in records.
 const WEIGHED_EVERY: u32 = 20_000;
@@ -234,12 +234,12 @@ impl Tables {
         self.since_weighed += 1;
         if self.since_weighed >= WEIGHED_EVERY {
             self.since_weighed = 0;
-            self.make_room(BYTES_MAX);
+            self.drop_oldest(BYTES_MAX);
         }
     }
 
     /// Drops the oldest columns of the largest maps.
-    fn make_room(&mut self, bytes_max: usize) {
+    fn drop_oldest(&mut self, bytes_max: usize) {
         let mut sizes: Vec<usize> = self.by_name.values().map(TableHeat::bytes).collect();
         while sizes.iter().sum::<usize>() > bytes_max {
             let Some(largest) = (0..sizes.len()).max_by_key(|index| sizes[*index]) else { return };

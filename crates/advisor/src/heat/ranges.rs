@@ -193,11 +193,11 @@ impl Ranges {
         let mut busy: Vec<usize> =
             (0..self.loads.len()).filter(|index| self.loads[*index].operations > total * SPLIT_AT).collect();
         busy.sort_by(|left, right| self.loads[*right].operations.total_cmp(&self.loads[*left].operations));
-        let room = RANGES_MAX - self.loads.len();
+        let ranges_left = RANGES_MAX - self.loads.len();
         let mut cuts: Vec<(usize, KeyPosition)> = busy
             .into_iter()
             .filter_map(|index| Some((index, self.boundary(index, total)?)))
-            .take(room)
+            .take(ranges_left)
             .collect();
         if cuts.is_empty() {
             return false;

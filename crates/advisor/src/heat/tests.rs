@@ -73,7 +73,7 @@ fn keys_of_the_largest_size_and_many_tables_stay_below_the_bound() {
         map.observe(&[entity(&format!("T{}", n % 100), n * 100, "GetEntity", &key, &key)]);
     }
     assert!(map.bytes() <= BYTES_MAX + 1024 * 1024, "{}", map.bytes());
-    map.lock().make_room(1024 * 1024);
+    map.lock().drop_oldest(1024 * 1024);
     assert!(map.lock().by_name.values().all(|table| !table.columns.is_empty()));
 }
 

@@ -28,7 +28,7 @@ pub(super) fn load(path: &Path) -> Option<KeptTraffic> {
             let moved = std::fs::rename(path, &aside).is_ok();
             tracing::warn!(
                 file = %path.display(), aside = %aside.display(), moved, reason,
-                "cannot read the recorded traffic; recording starts anew"
+                "cannot read the recorded traffic; recording starts from nothing"
             );
             None
         }

@@ -1,7 +1,7 @@
 //! The traffic of every table, in bounded statistics.
 //!
 //! Requests are counted by their shape; partitions, keys and sizes by what the design guide says about them. Nothing
-//! here grows with the number of requests, keys or shapes: each list has a bound, and what is rare makes room.
+//! here grows with the number of requests, keys or shapes: each list has a bound, and what is rare is dropped.
 //! Findings, cost and what-if read from here.
 
 mod figures;
@@ -28,9 +28,9 @@ pub(crate) use shapes::{Compared, ShapeTraffic, plain_text, reservoir_place};
 pub(crate) use table::{PointSample, TableTraffic};
 pub(crate) use writes::{NEAR_BODY_BYTES, NEAR_PROPERTIES};
 
-/// Tables whose traffic is kept; the one that was asked longest ago makes room.
+/// Tables whose traffic is kept; the one that was asked longest ago is dropped.
 const TABLES_MAX: usize = 64;
-/// Queues whose rate is kept; the one that was asked longest ago makes room.
+/// Queues whose rate is kept; the one that was asked longest ago is dropped.
 const QUEUES_MAX: usize = 256;
 /// Accounts whose rate is kept.
 const ACCOUNTS_MAX: usize = 64;

@@ -91,7 +91,7 @@ impl KeyProblem {
 pub struct Side {
     /// How requests ran, each sample counted for those it stands for.
     pub plans: PlanMix,
-    /// Rows read by the recorded requests, reckoned from the samples.
+    /// Rows read by the recorded requests, extrapolated from the samples.
     pub rows_scanned: f64,
     /// Rows they returned.
     pub rows_returned: f64,

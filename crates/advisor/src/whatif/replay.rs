@@ -134,7 +134,7 @@ impl Replayed {
 }
 
 impl Side {
-    /// Counts samples for the requests they stand for; gives the dearest plan, and rows read by one.
+    /// Counts samples for the requests they stand for; gives the most expensive plan, and rows read by one.
     fn add(&mut self, ran: &[Ran], recorded: u64) -> (&'static str, f64) {
         let Some(kind) = ran.iter().map(|ran| ran.kind).max() else { return ("", 0.0) };
         let samples = ran.len() as u64;

@@ -108,7 +108,7 @@ pub(crate) fn write_details(wrapped: &WrappedKey, binding: Binding) -> Result<St
 }
 
 impl Details {
-    /// The same sealed values under a key that was wrapped anew.
+    /// The same sealed values under a key that was wrapped again.
     pub fn rewritten(&self, wrapped: &WrappedKey) -> Result<String> {
         write_details(wrapped, self.binding)
     }

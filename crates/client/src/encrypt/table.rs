@@ -299,7 +299,7 @@ impl<E: Entity> EncryptedTable<E> {
     }
 
     /// Saves an entity that was read: one request, on the condition that nobody changed it since. If a secret differs,
-    /// all of them are sealed anew; else none is touched.
+    /// all of them are sealed again; else none is touched.
     ///
     /// ```no_run
     /// # use tavola_client::encrypt::{ContentKey, EncryptedTable, Binding, Legacy, KeyWrapper, LocalKeys, Opened};

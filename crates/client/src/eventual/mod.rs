@@ -28,7 +28,7 @@ use crate::key::EntityKey;
 use crate::queue::{Lease, PutOptions, QueueClient};
 use crate::table::TableClient;
 
-/// Bytes of an intent: it stays below a message with room for escapes.
+/// Bytes of an intent: it stays below a message with bytes left for escapes.
 pub(crate) const INTENT_BYTES_MAX: usize = 48 * 1024;
 /// How long an intent is hidden at first: after this long a worker takes over from a process that died.
 const LEASE: Duration = Duration::from_secs(30);

@@ -215,10 +215,10 @@ impl Worker {
         let mut running = FuturesUnordered::new();
         let mut wait = self.settings.poll;
         loop {
-            let room = self.settings.concurrency.saturating_sub(running.len());
+            let idle = self.settings.concurrency.saturating_sub(running.len());
             let mut found = 0;
-            if room > 0 {
-                let count = u32::try_from(room).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX);
+            if idle > 0 {
+                let count = u32::try_from(idle).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX);
                 match self.intents.queue().get(count, Some(self.intents.lease())).await {
                     Ok(leases) => {
                         found = leases.len();
@@ -233,7 +233,7 @@ impl Worker {
             if found > 0 {
                 wait = self.settings.poll;
             }
-            let pause = if found > 0 && found == room { Duration::ZERO } else { wait };
+            let pause = if found > 0 && found == idle { Duration::ZERO } else { wait };
             let idle = std::pin::pin!(tokio::time::sleep(pause));
             let step = std::pin::pin!(async {
                 if running.is_empty() || pause.is_zero() {

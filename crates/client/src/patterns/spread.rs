@@ -110,7 +110,7 @@ impl<const N: usize> Spread<N> {
     /// Opens a table with more buckets than it had: two requests. Until [`Spread::settle_growth`], point reads and
     /// inserts look into the old bucket too (+1 request) where it differs; queries ask all buckets in any case.
     ///
-    /// Other processes must open the table anew before they write.
+    /// Other processes must open the table again before they write.
     ///
     /// ```no_run
     /// # async fn example(table: tavola_client::TableClient) -> tavola_client::Result<()> {

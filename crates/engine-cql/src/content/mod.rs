@@ -4,7 +4,7 @@
 //! the row that names a content. Four tables' worth of rules:
 //!
 //! - `content_day` lists on which days a space got contents, and `content` lists the contents of a day. Both are written
-//!   before the first chunk, so whatever takes room is found.
+//!   before the first chunk, so whatever takes disk space is found.
 //! - An entry of `content` without a length is a put that is under way, or one that was cut off. Nobody can read it. It is
 //!   shown to visitors once it is older than any put may be.
 //! - A content is there from the moment that its entry has a length, which is written last. A drop takes the length away

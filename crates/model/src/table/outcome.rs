@@ -41,7 +41,7 @@ pub struct EntityPage {
 /// How a query ran, for whoever designs the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanReport {
-    /// The dearest kind of access among the ranges.
+    /// The most expensive kind of access among the ranges.
     pub kind: PlanKind,
     /// Key ranges that were to be read.
     pub ranges: usize,
@@ -51,7 +51,7 @@ pub struct PlanReport {
     pub returned: usize,
 }
 
-/// Kinds of access, from cheap to dear.
+/// Kinds of access, from cheap to expensive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlanKind {
     /// Single entities by both keys.

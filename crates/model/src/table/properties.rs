@@ -281,7 +281,7 @@ impl std::fmt::Debug for Properties {
 pub struct PropertiesBuilder {
     /// Counted from the first record.
     ends: Vec<u32>,
-    /// Room for what stands before the records, then the records.
+    /// Space for what stands before the records, then the records.
     bytes: Vec<u8>,
     records_at: usize,
 }
@@ -292,12 +292,12 @@ impl PropertiesBuilder {
         Self::default()
     }
 
-    /// With nothing in it, and room for so many properties of so many bytes.
+    /// With nothing in it, and capacity for so many properties of so many bytes.
     pub fn with_capacity(count: usize, bytes: usize) -> Self {
         let records_at = HEADER_LEN + count * END_LEN;
-        let mut room = Vec::with_capacity(records_at + bytes);
-        room.resize(records_at, 0);
-        Self { ends: Vec::with_capacity(count), bytes: room, records_at }
+        let mut buffer = Vec::with_capacity(records_at + bytes);
+        buffer.resize(records_at, 0);
+        Self { ends: Vec::with_capacity(count), bytes: buffer, records_at }
     }
 
     /// Adds a property after checking its name, its size, and that neither name nor number is too much.

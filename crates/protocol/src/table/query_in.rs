@@ -13,7 +13,7 @@ use super::form::Form;
 use super::select::Select;
 use super::token;
 
-/// Refuses what OData has and tables have not, lest a client take unsorted entities for sorted ones
+/// Refuses what OData has and tables have not, so that no client takes unsorted entities for sorted ones
 /// (<https://learn.microsoft.com/rest/api/storageservices/query-operators-supported-for-the-table-service>).
 pub fn check_options(query: &Query<'_>) -> Result<(), ServiceError> {
     const UNSUPPORTED: [&str; 4] = ["$expand", "$inlinecount", "$orderby", "$skip"];

@@ -50,12 +50,12 @@ impl Paper {
         let margin = if label.is_empty() { 0 } else { INDENT + LABEL_WIDTH };
         let mut line = String::new();
         let mut is_first = true;
-        let room = self.width - margin;
+        let text_width = self.width - margin;
         let text = plain(text);
         let words = text.split(' ').filter(|word| !word.is_empty());
         let mut lines = Vec::new();
         for word in words {
-            let is_full = !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room;
+            let is_full = !line.is_empty() && line.chars().count() + 1 + word.chars().count() > text_width;
             if is_full {
                 lines.push(std::mem::take(&mut line));
             }

@@ -61,7 +61,7 @@ pub struct Analytics {
 struct Gathered {
     logs: BTreeMap<LogKey, Log>,
     totals: BTreeMap<TotalsKey, Totals>,
-    /// Lines that found no room since it was last asked.
+    /// Lines that did not fit into the buffers since it was last asked.
     left_out: u64,
 }
 
@@ -120,7 +120,7 @@ impl Analytics {
         })
     }
 
-    /// Lines that are in no log, because there was no room for them or the last try to write them failed.
+    /// Lines that are in no log, because the buffers were full or the last try to write them failed.
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }

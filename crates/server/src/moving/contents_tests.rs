@@ -217,7 +217,7 @@ async fn format_2_is_read_as_it_was_first_written() {
     // And written again, it is the same to the byte.
     let again = tempfile::tempdir().unwrap();
     export_to(&stores, again.path()).await.unwrap();
-    // The store that it was read into has given a version since, so the manifest itself is written anew.
+    // The store that it was read into has given a version since, so the manifest itself is written again.
     manifest.write(again.path()).unwrap();
     let names = |folder: &Path| {
         let entries = std::fs::read_dir(folder).unwrap();

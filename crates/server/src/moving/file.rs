@@ -153,7 +153,7 @@ pub struct RowWriter {
     pub sum: Sum,
     /// Where the next row comes from.
     pub next: Position,
-    /// The chunk under way: room for its head, then its rows.
+    /// The chunk under way: space for its head, then its rows.
     chunk: Vec<u8>,
     rows: u32,
 }

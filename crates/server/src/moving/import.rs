@@ -221,7 +221,7 @@ struct Loads {
 }
 
 impl Loads {
-    /// Starts a load, as soon as there is room for it.
+    /// Starts a load, as soon as few enough are under way.
     async fn start(&mut self, load: Load) -> anyhow::Result<()> {
         while self.under_way.len() >= UNDER_WAY_MAX || self.bytes >= UNDER_WAY_BYTES_MAX {
             self.wait_for_one().await?;

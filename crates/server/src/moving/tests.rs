@@ -178,7 +178,7 @@ fn format_1_is_read_as_it_was_first_written() {
         // And written again, it is the same to the byte.
         let again = tempfile::tempdir().unwrap();
         export_to(&engine, again.path()).await.unwrap();
-        // The store that it was read into has given a version since, so the manifest itself is written anew.
+        // The store that it was read into has given a version since, so the manifest itself is written again.
         manifest.write(again.path()).unwrap();
         let spaces = manifest.spaces.keys().map(|space| super::file::name_of(*space));
         for name in spaces.chain(["FORMAT".to_owned(), "manifest.json".to_owned()]) {

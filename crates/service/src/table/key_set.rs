@@ -1,4 +1,4 @@
-//! Sets of keys, as the planner reckons with them.
+//! Sets of keys, as the planner computes with them.
 //!
 //! The line of all keys is cut into spans. A cut is bytes; a span goes from one cut up to, but not at, the
 //! next. `k` and a zero byte is the cut right behind the key `k`, since no key holds a zero. A set of entities is

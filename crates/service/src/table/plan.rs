@@ -1,7 +1,7 @@
 //! The planner: from a filter, the key ranges that must be read.
 //!
 //! Every `not` is first pushed down to the leaves: below an odd number of them a comparison of keys takes its
-//! opposite, and `and` and `or` change places. Then sets of entities are reckoned from the leaves up. Comparisons
+//! opposite, and `and` and `or` change places. Then sets of entities are computed from the leaves up. Comparisons
 //! of keys give exact sets, all others give everything, for either truth, so no negation ever loses an entity.
 //! What is read is tested against the whole filter: a set may be too large but never too small. The planner is
 //! pure; it looks at no data.
@@ -25,7 +25,7 @@ const _: () = assert!(2 * FILTER_COMPARISONS_MAX <= PLAN_RANGES_MAX);
 pub struct Plan {
     /// In key order, apart from each other and not empty. No range at all if nothing can be admitted.
     pub ranges: Vec<ScanRange>,
-    /// The dearest kind of access among them.
+    /// The most expensive kind of access among them.
     pub kind: PlanKind,
 }
 

@@ -11,7 +11,7 @@ use http::Method;
 
 use super::model::Shape;
 use super::writer::put;
-use super::{connect, data_folder, expect, random_bytes, request, verify, wait_for_room};
+use super::{connect, data_folder, expect, random_bytes, request, verify, wait_for_disk_space};
 use crate::{Connection, DataFolder, Request, ServerOptions, TestServer};
 
 const CONTAINER: &str = "cuts";
@@ -84,9 +84,9 @@ pub fn run(options: &CutOptions) -> Result<CutReport, String> {
     let sent_bytes = sent?.into_iter().sum();
 
     check_blobs(&mut connection, &blobs)?;
-    // What is written for a content beside its bytes: checksums, and room up to the next block.
+    // What is written for a content beside its bytes: checksums, and space up to the next block.
     let named_bytes = (BLOBS * (BLOB_BYTES + 4096)) as u64;
-    wait_for_room(&data, named_bytes)?;
+    wait_for_disk_space(&data, named_bytes)?;
     // What the server still does behind the last cuts is done before the check: this upload comes after all of it.
     expect(&mut connection, 201, &put_blob("last", Shape::Block, random_bytes(&mut rng, BLOB_BYTES)))?;
     check_blobs(&mut connection, &blobs)?;

@@ -2,8 +2,9 @@
 //!
 //! Each round starts the server on the same data folder, reads every blob, lets the writers loose and kills the server
 //! under them. A blob is exactly what was acknowledged last, or what the request in flight was to make of it. After the
-//! last kill `tavola verify` finds nothing wrong; then everything is deleted, and the room of all contents comes back,
-//! also of those that a kill left without a name, once their files are a day old. `cuts` does the same with clients that go away instead of the server.
+//! last kill `tavola verify` finds nothing wrong; then everything is deleted, and the disk space of all contents
+//! comes back, also of those that a kill left without a name, once their files are a day old. `cuts` does the same
+//! with clients that go away instead of the server.
 
 pub mod cuts;
 mod model;
@@ -25,8 +26,8 @@ use writer::Writer;
 
 /// The container that the writers fill.
 const CONTAINER: &str = "crash";
-/// How long room may take to come back, as a guard against a hang.
-const ROOM_TIME_MAX: Duration = Duration::from_secs(300);
+/// How long disk space may take to come back, as a guard against a hang.
+const FREED_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// How hard to try.
 #[derive(Clone, Debug)]
@@ -65,7 +66,7 @@ impl fmt::Display for BlobCrashReport {
         write!(
             f,
             "{} rounds, {} acknowledged changes of blobs ({} MiB), {} in flight of which {} kept; \
-             {} contents verified, {} of them named: nothing lost, nothing torn, all room came back",
+             {} contents verified, {} of them named: nothing lost, nothing torn, all disk space came back",
             self.rounds,
             self.acknowledged,
             self.acknowledged_bytes >> 20,
@@ -103,7 +104,7 @@ pub fn run(options: &BlobCrashOptions) -> Result<BlobCrashReport, String> {
     // A start goes on with what the last one has not finished.
     let started = Instant::now();
     while verify(options.binary.as_deref(), &data)?.contents > 0 {
-        if started.elapsed() > ROOM_TIME_MAX {
+        if started.elapsed() > FREED_TIME_MAX {
             return Err("contents of a container that was deleted are left".to_owned());
         }
         let server = TestServer::start_with(&server_options).map_err(|error| error.to_string())?;
@@ -112,7 +113,7 @@ pub fn run(options: &BlobCrashOptions) -> Result<BlobCrashReport, String> {
     }
     age_contents(&data).map_err(|error| error.to_string())?;
     let _server = TestServer::start_with(&server_options).map_err(|error| error.to_string())?;
-    wait_for_room(&data, 0)?;
+    wait_for_disk_space(&data, 0)?;
     Ok(report)
 }
 
@@ -187,7 +188,7 @@ fn verify(binary: Option<&Path>, data: &Path) -> Result<Verified, String> {
 }
 
 /// Waits until contents take no more on the disk than this and what an empty extent takes.
-fn wait_for_room(data: &Path, bytes: u64) -> Result<(), String> {
+fn wait_for_disk_space(data: &Path, bytes: u64) -> Result<(), String> {
     const EMPTY_EXTENTS_BYTES: u64 = 64 * 1024;
     let started = Instant::now();
     loop {
@@ -195,8 +196,10 @@ fn wait_for_room(data: &Path, bytes: u64) -> Result<(), String> {
         if taken <= bytes + EMPTY_EXTENTS_BYTES {
             return Ok(());
         }
-        if started.elapsed() > ROOM_TIME_MAX {
-            return Err(format!("contents take {taken} bytes, and only {bytes} are named: room is lost"));
+        if started.elapsed() > FREED_TIME_MAX {
+            return Err(format!(
+                "contents take {taken} bytes, and only {bytes} are named: disk space is lost"
+            ));
         }
         std::thread::sleep(Duration::from_millis(50));
     }

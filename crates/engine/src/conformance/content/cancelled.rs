@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use super::ContentHarness;
-use super::client::{ContentClient, SeededBytes, fresh_owner, room_comes_back};
+use super::client::{ContentClient, SeededBytes, fresh_owner, space_comes_back};
 use crate::{ContentError, ContentSize, PIECE_BYTES_MAX};
 
 const PIECE: u64 = PIECE_BYTES_MAX as u64;
@@ -45,7 +45,7 @@ pub(super) async fn check(harness: &dyn ContentHarness) {
     for found in client.found(owner.space, 50).await {
         client.drop(owner.space, &[found.content.id]).await;
     }
-    room_comes_back(harness, used_before, 64 * 1024).await;
+    space_comes_back(harness, used_before, 64 * 1024).await;
     let again = client.put(&owner, kept_pattern).await;
     client.check_bytes(owner.space, &again, kept_pattern).await;
     client.drop_space(owner.space).await;

@@ -16,8 +16,8 @@ use crate::{
 
 /// Tries before the suite gives up on a call.
 const ATTEMPTS_MAX: usize = 1000;
-/// How long room may take to come back, in steps of ten milliseconds. A hang guard, not a measure.
-const ROOM_WAITS_MAX: usize = 6000;
+/// How long disk space may take to come back, in steps of ten milliseconds. A hang guard, not a measure.
+const FREED_WAITS_MAX: usize = 6000;
 
 /// A store whose passing failures are tried again.
 #[derive(Clone)]
@@ -142,10 +142,10 @@ impl ContentClient {
 }
 
 /// Waits until contents take no more than this, if the store can tell.
-pub(super) async fn room_comes_back(harness: &dyn ContentHarness, used_before: Option<u64>, slack: u64) {
+pub(super) async fn space_comes_back(harness: &dyn ContentHarness, used_before: Option<u64>, slack: u64) {
     let Some(used_before) = used_before else { return };
     let mut used = 0;
-    for _ in 0..ROOM_WAITS_MAX {
+    for _ in 0..FREED_WAITS_MAX {
         used = harness.used_bytes().await.expect("the store could tell before");
         if used <= used_before + slack {
             return;

@@ -1,7 +1,7 @@
-//! *dropped*: to drop twice is to drop once, reads under way end well or with an error, and room comes back.
+//! *dropped*: to drop twice is to drop once, reads under way end well or with an error, and disk space comes back.
 
 use super::ContentHarness;
-use super::client::{ContentClient, ContentMissing, SeededBytes, drain, fresh_owner, room_comes_back};
+use super::client::{ContentClient, ContentMissing, SeededBytes, drain, fresh_owner, space_comes_back};
 use crate::PIECE_BYTES_MAX;
 
 const PIECE: u64 = PIECE_BYTES_MAX as u64;
@@ -12,7 +12,7 @@ pub(super) async fn check(harness: &dyn ContentHarness) {
     a_read_under_way_ends_well_or_with_an_error(&client).await;
     a_dropped_space_has_no_contents(&client).await;
     readers_and_droppers_do_not_meet(&client).await;
-    room_of_the_dropped_comes_back(harness, &client).await;
+    space_of_the_dropped_comes_back(harness, &client).await;
 }
 
 async fn to_drop_twice_is_to_drop_once(client: &ContentClient) {
@@ -89,7 +89,7 @@ async fn readers_and_droppers_do_not_meet(client: &ContentClient) {
     }
 }
 
-async fn room_of_the_dropped_comes_back(harness: &dyn ContentHarness, client: &ContentClient) {
+async fn space_of_the_dropped_comes_back(harness: &dyn ContentHarness, client: &ContentClient) {
     let owner = fresh_owner();
     let used_before = harness.used_bytes().await;
     let kept_pattern = SeededBytes { seed: 4, length: 30_000 };
@@ -108,10 +108,10 @@ async fn room_of_the_dropped_comes_back(harness: &dyn ContentHarness, client: &C
     let found = client.found(owner.space, 50).await;
     let left: Vec<_> = found.iter().map(|found| found.content.id).filter(|id| !is_kept(*id)).collect();
     client.drop(owner.space, &left).await;
-    room_comes_back(harness, used_before, 24 * 40_000 + 64 * 1024).await;
+    space_comes_back(harness, used_before, 24 * 40_000 + 64 * 1024).await;
     for content in &kept {
         client.check_bytes(owner.space, content, kept_pattern).await;
     }
     client.drop_space(owner.space).await;
-    room_comes_back(harness, used_before, 64 * 1024).await;
+    space_comes_back(harness, used_before, 64 * 1024).await;
 }
