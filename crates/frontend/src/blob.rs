@@ -63,8 +63,7 @@ impl Pipeline {
         };
         // Another server's.
         self.accounts().current().get(&account).ok_or(ErrorCode::CannotVerifyCopySource)?;
-        let query = Query::parse(&source.query).ok_or(ErrorCode::CannotVerifyCopySource)?;
-        let has_token = query.get("sig").is_some() || source.authorization.is_some();
+        let has_token = source.query.get("sig").is_some() || source.authorization.is_some();
         if !has_token && caller.covers_source(&account, command) {
             return Ok(());
         }
@@ -82,7 +81,7 @@ impl Pipeline {
         let request = RequestHead {
             method: &Method::GET,
             path: &source.path,
-            query: &query,
+            query: &source.query,
             headers: &headers,
             address: &address,
             secure: source.is_secure,

@@ -30,6 +30,13 @@ impl<'a> Query<'a> {
         Some(Self { parameters })
     }
 
+    /// The same without what it borrows.
+    pub fn into_owned(self) -> Query<'static> {
+        let owned = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
+        let parameters = self.parameters.into_iter().map(|(name, value)| (owned(name), owned(value)));
+        Query { parameters: parameters.collect() }
+    }
+
     /// The first value under this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter().find(|(known, _)| is_same_name(known, name)).map(|(_, value)| value)

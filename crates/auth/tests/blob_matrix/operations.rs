@@ -101,7 +101,7 @@ fn copy(at: &BlobTarget) -> BlobCommand {
             shown: String::new(),
             host: String::new(),
             path: String::new(),
-            query: String::new(),
+            query: Default::default(),
             target: None,
             authorization: None,
             is_secure: false,

@@ -1,6 +1,6 @@
 //! Copies: where from, and how far they are.
 
-use crate::{AccountName, BlobTarget, DateTime, Guid};
+use crate::{AccountName, BlobTarget, DateTime, Guid, Query};
 
 /// The source of a copy, as its address names it.
 #[derive(Clone, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub struct CopySource {
     pub host: String,
     /// The raw path.
     pub path: String,
-    /// The raw query, with the token if there is one: never shown, never logged.
-    pub query: String,
+    /// The query, with the token if there is one: never shown, never logged.
+    pub query: Query<'static>,
     /// The account and the blob, if the address has the form of one of ours.
     pub target: Option<(AccountName, BlobTarget)>,
     /// `x-ms-copy-source-authorization`: never shown, never logged.

@@ -224,7 +224,7 @@ pub fn copy_blob(from: &str, to: &str) -> CopyBlob {
         shown: format!("http://127.0.0.1/devstoreaccount1/box/{from}"),
         host: "127.0.0.1".to_owned(),
         path: format!("/devstoreaccount1/box/{from}"),
-        query: String::new(),
+        query: Default::default(),
         target: Some((account, path(from).into())),
         authorization: None,
         is_secure: false,

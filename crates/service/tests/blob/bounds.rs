@@ -269,7 +269,7 @@ fn source(name: &str) -> CopySource {
         shown: format!("http://127.0.0.1/devstoreaccount1/box/{name}"),
         host: "127.0.0.1".to_owned(),
         path: format!("/devstoreaccount1/box/{name}"),
-        query: String::new(),
+        query: Default::default(),
         target: Some((account, path(name).into())),
         authorization: None,
         is_secure: false,
