@@ -1,7 +1,7 @@
 //! A console with something to look at: a day of generated requests, on a store in memory. For screenshots and for
 //! whoever works on the pages; entities, messages and blobs are put in through the console itself.
 //!
-//! `cargo run -p tavola-console --example demo -- PORT`
+//! `cargo run -p tavola-console --example demo -- --help`
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clap::Parser;
 use tavola_advisor::{HeatMap, PriceTable, Traffic, TrafficSettings};
 use tavola_auth::{Account, Accounts};
 use tavola_console::{
@@ -62,9 +63,17 @@ impl ServerView for Machine {
     }
 }
 
+/// Serves a console with generated requests on a store in memory, and prints its address
+#[derive(Parser)]
+struct Arguments {
+    /// Port of 127.0.0.1; 0 for a free one
+    #[arg(default_value_t = 0)]
+    port: u16,
+}
+
 #[tokio::main]
 async fn main() {
-    let port: u16 = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(0);
+    let Arguments { port } = Arguments::parse();
     let clock = Arc::new(SystemClock);
     let engine = Arc::new(MemoryEngine::new(clock.clone()));
     let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());

@@ -1,17 +1,18 @@
 //! How fast the embedded engine commits, gets and scans on this machine's disk.
 //!
-//! `cargo run --release -p tavola-engine-local --example commit_rate -- [rows] [folder] [workers] [memtable MiB] [rows/s]`
+//! `cargo run --release -p tavola-engine-local --example commit_rate -- --help`
 //!
 //! Without a rate each writer goes on as soon as it has its answer. With one, the latency counts from when a row was due.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use clap::Parser;
 use tavola_engine::{Change, Decision, Engine, Position, ScanRange, SpaceId};
 use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_system::SystemClock;
@@ -26,22 +27,34 @@ const BODY_BYTES: usize = 1000;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Measures how fast the embedded engine commits, gets and scans on this machine's disk
+#[derive(Parser)]
+struct Arguments {
+    /// Rows that are inserted, into one partition and again into many
+    #[arg(default_value_t = 250_000)]
+    rows: u64,
+    /// Folder in which a temporary data folder is made
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+    /// Threads that compact
+    #[arg(long)]
+    compaction_threads: Option<usize>,
+    /// Size of a memtable in MiB
+    #[arg(long)]
+    memtable_mib: Option<u64>,
+    /// Rows per second, of all writers together
+    #[arg(long)]
+    rate: Option<f64>,
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), AnyError> {
-    let mut arguments = std::env::args().skip(1);
-    let rows = arguments.next().map_or(Ok(250_000), |text| text.parse())?;
-    let folder = tempfile::tempdir_in(arguments.next().unwrap_or_else(|| ".".to_owned()))?;
+    let Arguments { rows, folder, compaction_threads, memtable_mib, rate } = Arguments::parse();
+    let folder = tempfile::tempdir_in(folder)?;
     let mut settings = LocalSettings::new(folder.path().join("data"));
-    if let Some(text) = arguments.next() {
-        settings.compaction_threads = text.parse()?;
-    }
-    if let Some(text) = arguments.next() {
-        settings.memtable_bytes = text.parse::<u64>()? << 20;
-    }
-    let interval = match arguments.next() {
-        Some(text) => Duration::from_secs_f64(WRITERS as f64 / text.parse::<f64>()?),
-        None => Duration::ZERO,
-    };
+    settings.compaction_threads = compaction_threads.unwrap_or(settings.compaction_threads);
+    settings.memtable_bytes = memtable_mib.map_or(settings.memtable_bytes, |mebibytes| mebibytes << 20);
+    let interval = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(WRITERS as f64 / rate));
     let mut out = std::io::stdout().lock();
     writeln!(out, "sync of 64 KiB: {:.2} ms (median)", sync_time(folder.path())?.as_secs_f64() * 1e3)?;
     let engine = LocalEngine::open(settings.clone(), Arc::new(SystemClock))?;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use clap::Parser;
 use tavola_engine::{
     BytesSource, Change, Content, ContentSize, ContentStore, Decision, Engine, Owner, SpaceId,
 };
@@ -41,8 +42,16 @@ const LOADS: [Load; 5] = [
     Load { name: "100 MiB x 1 writer", bytes: 100 << 20, writers: 1, each: 2 },
 ];
 
+/// Measures how fast contents of blobs are put and read, beside a plain file
+#[derive(Parser)]
+struct Arguments {
+    /// Rounds, of which the median is told
+    #[arg(default_value_t = 3)]
+    rounds: usize,
+}
+
 fn main() {
-    let rounds: usize = std::env::args().nth(1).map_or(3, |rounds| rounds.parse().unwrap());
+    let Arguments { rounds } = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     // Beside the build, because a temporary folder may be in memory.
     let folder = tempfile::tempdir_in("target").unwrap();

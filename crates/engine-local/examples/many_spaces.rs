@@ -1,14 +1,15 @@
 //! What many spaces cost, and how soon the disk of a large dropped one is back.
 //!
-//! `cargo run --release -p tavola-engine-local --example many_spaces -- [spaces] [rows of the large one] [folder]`
+//! `cargo run --release -p tavola-engine-local --example many_spaces -- --help`
 
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use clap::Parser;
 use tavola_engine::{Change, Decision, Engine, SpaceId};
 use tavola_engine_local::{LocalEngine, LocalSettings};
 use tavola_system::SystemClock;
@@ -26,12 +27,24 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Measures what many spaces cost, and how soon the disk space of a large dropped one is back
+#[derive(Parser)]
+struct Arguments {
+    /// Spaces of one row
+    #[arg(default_value_t = 10_000)]
+    spaces: u64,
+    /// Rows of the large space
+    #[arg(default_value_t = 1_000_000)]
+    rows: u64,
+    /// Folder in which a temporary data folder is made
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), AnyError> {
-    let mut arguments = std::env::args().skip(1);
-    let spaces = arguments.next().map_or(Ok(10_000), |text| text.parse())?;
-    let rows = arguments.next().map_or(Ok(1_000_000), |text| text.parse())?;
-    let folder = tempfile::tempdir_in(arguments.next().unwrap_or_else(|| ".".to_owned()))?;
+    let Arguments { spaces, rows, folder } = Arguments::parse();
+    let folder = tempfile::tempdir_in(folder)?;
     let data = folder.path().join("data");
     let mut out = std::io::stdout().lock();
 
