@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use common::scans::{Scans, WithScans};
+use common::hooks::{HookedEngine, Hooks};
 use common::{HeldClock, account, properties, table};
 use tavola_auth::Permitted;
 use tavola_engine::{Engine, EngineError, MemoryEngine, ScanRange, ScannedRow, SpaceId, Visit};
@@ -46,7 +46,7 @@ impl Drop for OpenScan {
 }
 
 #[async_trait]
-impl Scans for Endless {
+impl Hooks for Endless {
     async fn scan(
         &self,
         inner: &MemoryEngine,
@@ -91,7 +91,7 @@ async fn serve(rows_min: usize, may_end: bool) -> (Service, Arc<Endless>) {
         rows_min,
         scans_open: Arc::default(),
     });
-    let engine = Arc::new(WithScans { inner: MemoryEngine::new(clock.clone()), scans: scans.clone() });
+    let engine = HookedEngine::new(MemoryEngine::new(clock.clone()), scans.clone());
     let service = Service::new(engine, clock, Arc::new(SystemRandom), ServiceSettings::default());
     let create = Command::Table(TableCommand::CreateTable(table("People")));
     service.execute(Permitted::unchecked_for_test(account(), create, None)).await.unwrap();

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use common::scans::{Scans, WithScans};
+use common::hooks::{HookedEngine, Hooks};
 use common::{Bench, HeldClock, account, properties, show_keys, table};
 use tavola_auth::{KeyLimit, Permitted};
 use tavola_engine::{Engine, EngineError, MemoryEngine, ScanRange, ScannedRow, SpaceId, Visit};
@@ -145,7 +145,7 @@ fn a_page_ends_early_when_its_entities_are_large() {
 fn a_query_that_takes_too_long_answers_with_what_it_has() {
     let clock = HeldClock::new();
     let scans = Arc::new(SlowScans(clock.clone()));
-    let engine = Arc::new(WithScans { inner: MemoryEngine::new(clock.clone()), scans });
+    let engine = HookedEngine::new(MemoryEngine::new(clock.clone()), scans);
     let service = Service::new(engine, clock, Arc::new(SystemRandom), ServiceSettings::default());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let run =
@@ -181,7 +181,7 @@ fn a_query_that_takes_too_long_answers_with_what_it_has() {
 struct SlowScans(Arc<HeldClock>);
 
 #[async_trait]
-impl Scans for SlowScans {
+impl Hooks for SlowScans {
     async fn scan(
         &self,
         inner: &MemoryEngine,

@@ -6,12 +6,10 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use common::hooks::{HookedEngine, Hooks};
 use common::{HeldClock, account, entity_key, properties, table};
 use tavola_auth::Permitted;
-use tavola_engine::{
-    Decide, Decision, Engine, EngineError, LoadedRow, MemoryEngine, ScanRange, SpaceId, StoredRow,
-    Transacted, Visit,
-};
+use tavola_engine::{Decide, Decision, Engine, EngineError, MemoryEngine, SpaceId, StoredRow, Transacted};
 use tavola_model::{
     Command, DateTime, EntityChange, EntityWrite, ErrorCode, GetEntity, Outcome, ServiceError, TableCommand,
 };
@@ -35,41 +33,35 @@ enum Lost {
     Answer,
 }
 
-/// A store on which each trouble happens once.
-struct TroubledEngine {
-    inner: Arc<MemoryEngine>,
-    trouble: Mutex<Trouble>,
-}
+/// Each trouble happens once.
+struct Troubles(Mutex<Trouble>);
 
-impl TroubledEngine {
+impl Troubles {
     fn take<T: Default>(&self, of: impl FnOnce(&mut Trouble) -> &mut T) -> T {
-        std::mem::take(of(&mut self.trouble.lock().unwrap()))
+        std::mem::take(of(&mut self.0.lock().unwrap()))
     }
 }
 
 #[async_trait]
-impl Engine for TroubledEngine {
-    async fn create_space(&self, space: SpaceId) -> Result<(), EngineError> {
+impl Hooks for Troubles {
+    async fn create_space(&self, inner: &MemoryEngine, space: SpaceId) -> Result<(), EngineError> {
         let rival = self.take(|trouble| &mut trouble.rival);
         if let Some(rival) = rival {
             rival.execute(permit(create())).await.unwrap();
         }
-        self.inner.create_space(space).await
+        inner.create_space(space).await
     }
 
-    async fn drop_space(&self, space: SpaceId) -> Result<(), EngineError> {
+    async fn drop_space(&self, inner: &MemoryEngine, space: SpaceId) -> Result<(), EngineError> {
         if self.take(|trouble| &mut trouble.refuses_drop) {
             return Err(EngineError::Unavailable { reason: "a test says so" });
         }
-        self.inner.drop_space(space).await
-    }
-
-    async fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
-        self.inner.spaces().await
+        inner.drop_space(space).await
     }
 
     async fn transact(
         &self,
+        inner: &MemoryEngine,
         space: SpaceId,
         partition: &[u8],
         rows: &[&[u8]],
@@ -77,50 +69,22 @@ impl Engine for TroubledEngine {
     ) -> Result<Transacted, EngineError> {
         let unknown = || Err(EngineError::OutcomeUnknown { cause: "a test says so".into() });
         match self.take(|trouble| &mut trouble.loses) {
-            None => self.inner.transact(space, partition, rows, decide).await,
+            None => inner.transact(space, partition, rows, decide).await,
             Some(Lost::Answer) => {
-                self.inner.transact(space, partition, rows, decide).await?;
+                inner.transact(space, partition, rows, decide).await?;
                 unknown()
             }
             Some(Lost::Request) => {
                 let mut refuse = |_: DateTime, _: &[Option<StoredRow>]| Decision::Refuse;
-                self.inner.transact(space, partition, rows, &mut refuse).await?;
+                inner.transact(space, partition, rows, &mut refuse).await?;
                 unknown()
             }
         }
     }
-
-    async fn load(
-        &self,
-        space: SpaceId,
-        partition: &[u8],
-        tick: DateTime,
-        rows: &[LoadedRow],
-    ) -> Result<(), EngineError> {
-        self.inner.load(space, partition, tick, rows).await
-    }
-
-    async fn get(
-        &self,
-        space: SpaceId,
-        partition: &[u8],
-        row: &[u8],
-    ) -> Result<Option<StoredRow>, EngineError> {
-        self.inner.get(space, partition, row).await
-    }
-
-    async fn scan(
-        &self,
-        space: SpaceId,
-        range: &ScanRange,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), EngineError> {
-        self.inner.scan(space, range, visit).await
-    }
 }
 
 struct Run {
-    engine: Arc<TroubledEngine>,
+    engine: Arc<HookedEngine<Troubles>>,
     service: Service,
     clock: Arc<HeldClock>,
     runtime: tokio::runtime::Runtime,
@@ -129,8 +93,8 @@ struct Run {
 impl Run {
     fn new(trouble: Trouble) -> Self {
         let clock = HeldClock::new();
-        let inner = Arc::new(MemoryEngine::new(clock.clone()));
-        let engine = Arc::new(TroubledEngine { inner, trouble: Mutex::new(trouble) });
+        let troubles = Arc::new(Troubles(Mutex::new(trouble)));
+        let engine = HookedEngine::new(MemoryEngine::new(clock.clone()), troubles);
         let service = service_on(engine.clone(), &clock);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { engine, service, clock, runtime }
@@ -140,7 +104,7 @@ impl Run {
     fn with_rival(trouble: Trouble) -> Self {
         let run = Self::new(trouble);
         let rival = service_on(run.engine.inner.clone(), &run.clock);
-        run.engine.trouble.lock().unwrap().rival = Some(rival);
+        run.engine.hooks.0.lock().unwrap().rival = Some(rival);
         run
     }
 

@@ -1,7 +1,7 @@
 //! A service on the reference engine with a clock that only moves when told, and short ways to ask it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-pub mod scans;
+pub mod hooks;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The reference engine with scans of a test's own making.
+//! The reference engine with some calls of a test's own making.
 
 use std::sync::Arc;
 
@@ -8,32 +8,59 @@ use tavola_engine::{
 };
 use tavola_model::DateTime;
 
-/// What a scan does.
+/// What is done in the place of the engine inside. It does what a test leaves out.
 #[async_trait]
-pub trait Scans: Send + Sync {
+pub trait Hooks: Send + Sync {
+    async fn create_space(&self, inner: &MemoryEngine, space: SpaceId) -> Result<(), EngineError> {
+        inner.create_space(space).await
+    }
+
+    async fn drop_space(&self, inner: &MemoryEngine, space: SpaceId) -> Result<(), EngineError> {
+        inner.drop_space(space).await
+    }
+
+    async fn transact(
+        &self,
+        inner: &MemoryEngine,
+        space: SpaceId,
+        partition: &[u8],
+        rows: &[&[u8]],
+        decide: &mut Decide<'_>,
+    ) -> Result<Transacted, EngineError> {
+        inner.transact(space, partition, rows, decide).await
+    }
+
     async fn scan(
         &self,
         inner: &MemoryEngine,
         space: SpaceId,
         range: &ScanRange,
         visit: &mut Visit<'_>,
-    ) -> Result<(), EngineError>;
+    ) -> Result<(), EngineError> {
+        inner.scan(space, range, visit).await
+    }
 }
 
-/// The engine. Everything but scans is done by the one inside.
-pub struct WithScans<S> {
-    pub inner: MemoryEngine,
-    pub scans: Arc<S>,
+/// The engine.
+pub struct HookedEngine<H> {
+    pub inner: Arc<MemoryEngine>,
+    pub hooks: Arc<H>,
+}
+
+impl<H> HookedEngine<H> {
+    pub fn new(inner: MemoryEngine, hooks: Arc<H>) -> Arc<Self> {
+        Arc::new(Self { inner: Arc::new(inner), hooks })
+    }
 }
 
 #[async_trait]
-impl<S: Scans + 'static> Engine for WithScans<S> {
+impl<H: Hooks + 'static> Engine for HookedEngine<H> {
     async fn create_space(&self, space: SpaceId) -> Result<(), EngineError> {
-        self.inner.create_space(space).await
+        self.hooks.create_space(&self.inner, space).await
     }
 
     async fn drop_space(&self, space: SpaceId) -> Result<(), EngineError> {
-        self.inner.drop_space(space).await
+        self.hooks.drop_space(&self.inner, space).await
     }
 
     async fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
@@ -47,7 +74,7 @@ impl<S: Scans + 'static> Engine for WithScans<S> {
         rows: &[&[u8]],
         decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError> {
-        self.inner.transact(space, partition, rows, decide).await
+        self.hooks.transact(&self.inner, space, partition, rows, decide).await
     }
 
     async fn load(
@@ -75,6 +102,6 @@ impl<S: Scans + 'static> Engine for WithScans<S> {
         range: &ScanRange,
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
-        self.scans.scan(&self.inner, space, range, visit).await
+        self.hooks.scan(&self.inner, space, range, visit).await
     }
 }
