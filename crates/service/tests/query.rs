@@ -190,7 +190,7 @@ impl Hooks for SlowScans {
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
         let mut slow = |row: ScannedRow<'_>| -> ControlFlow<()> {
-            self.0.pass_milliseconds(10);
+            self.0.pass_ms(10);
             visit(row)
         };
         inner.scan(space, range, &mut slow).await

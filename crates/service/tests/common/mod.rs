@@ -1,43 +1,22 @@
 //! A service on the reference engine with a clock that only moves when told, and short ways to ask it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+mod clock;
 pub mod hooks;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tavola_auth::{KeyLimit, Permitted};
 use tavola_engine::{Engine, MemoryEngine};
 use tavola_model::{
-    AccountName, Clock, Command, DateTime, EdmValue, EntityChange, EntityGroupTransaction, EntityKey,
-    EntityPage, EntityToken, EntityWrite, ErrorCode, GetEntity, Key, Outcome, Properties, PropertiesBuilder,
-    QueryEntities, ServiceError, StoredEntity, TableCommand, TableName, TableOutcome, WriteOutcome,
+    AccountName, Command, EdmValue, EntityChange, EntityGroupTransaction, EntityKey, EntityPage, EntityToken,
+    EntityWrite, ErrorCode, GetEntity, Key, Outcome, Properties, PropertiesBuilder, QueryEntities,
+    ServiceError, StoredEntity, TableCommand, TableName, TableOutcome, WriteOutcome,
 };
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
 
-/// Time that stands still until it is moved.
-pub struct HeldClock(AtomicU64);
-
-impl HeldClock {
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicU64::new(DateTime::parse("2026-01-01").unwrap().ticks())))
-    }
-
-    pub fn pass_seconds(&self, seconds: u64) {
-        self.pass_milliseconds(seconds * 1000);
-    }
-
-    pub fn pass_milliseconds(&self, milliseconds: u64) {
-        self.0.fetch_add(milliseconds * 10_000, Ordering::Relaxed);
-    }
-}
-
-impl Clock for HeldClock {
-    fn now(&self) -> DateTime {
-        DateTime::from_ticks(self.0.load(Ordering::Relaxed)).unwrap()
-    }
-}
+pub use clock::HeldClock;
 
 pub struct Bench {
     pub service: Service,

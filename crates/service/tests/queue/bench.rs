@@ -1,35 +1,18 @@
 //! A queue service whose clock moves only when told, forward or back, and short ways to ask it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tavola_auth::Permitted;
 use tavola_engine::MemoryEngine;
 use tavola_model::{
-    AccountName, Clock, Command, DateTime, ErrorCode, GetMessages, ListQueues, Message, MessageHold,
-    MessageId, MessageRef, Metadata, Outcome, PeekMessages, PopReceipt, PutMessage, QueueCommand, QueueName,
-    QueueOutcome, QueuePage, QueueWas, UpdateMessage,
+    AccountName, Command, ErrorCode, GetMessages, ListQueues, Message, MessageHold, MessageId, MessageRef,
+    Metadata, Outcome, PeekMessages, PopReceipt, PutMessage, QueueCommand, QueueName, QueueOutcome,
+    QueuePage, QueueWas, UpdateMessage,
 };
 use tavola_service::{InspectedMessage, Service, ServiceSettings};
 use tavola_system::SystemRandom;
 
-pub struct HeldClock(AtomicU64);
-
-impl HeldClock {
-    pub fn pass_ms(&self, milliseconds: u64) {
-        self.0.fetch_add(milliseconds * 10_000, Ordering::Relaxed);
-    }
-
-    pub fn step_back_seconds(&self, seconds: u64) {
-        self.0.fetch_sub(seconds * 10_000_000, Ordering::Relaxed);
-    }
-}
-
-impl Clock for HeldClock {
-    fn now(&self) -> DateTime {
-        DateTime::from_ticks(self.0.load(Ordering::Relaxed)).unwrap()
-    }
-}
+use crate::clock::HeldClock;
 
 /// A service with a queue `orders`.
 pub struct Bench {
@@ -41,8 +24,7 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Self {
-        let start = DateTime::parse("2026-01-01").unwrap().ticks();
-        let clock = Arc::new(HeldClock(AtomicU64::new(start)));
+        let clock = HeldClock::new();
         let engine = Arc::new(MemoryEngine::new(clock.clone()));
         let service =
             Service::new(engine.clone(), clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());

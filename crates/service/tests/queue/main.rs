@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
+#[path = "../common/clock.rs"]
+mod clock;
 mod consumers;
 mod faults;
 mod model;
