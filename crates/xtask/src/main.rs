@@ -44,11 +44,11 @@ struct Arguments {
 enum Chore {
     /// Run every test; the last line is `N passed, M failed, K skipped`
     Test {
-        /// Run only the tests whose name contains NAME, in every lane that has one
+        /// Run only the tests whose name contains NAME, in every step that has one
         #[arg(long, value_name = "NAME")]
         only: Option<String>,
     },
-    /// The quick lane, before each commit: format, lints, layers, docs and unit tests
+    /// The quick checks, before each commit: format, lints, layers, docs and unit tests
     Check,
     /// Format check, clippy and the tests of all crates
     Rust,
@@ -159,7 +159,7 @@ fn main() -> ExitCode {
     Run::new(Select::All).all(&steps)
 }
 
-/// The quick lane.
+/// The quick checks.
 fn check_steps() -> Vec<Step> {
     vec![rust::FORMAT, layers::CHECK, rust::LINTS, rust::UNIT_TESTS, docs::CHECK]
 }

@@ -10,7 +10,7 @@ pub const LINTS: Step = Step { name: "clippy", server: Server::Unused, run: lint
 /// Tests that start a server take the release build, except for single ones: those take the build of their profile.
 pub const TESTS: Step =
     Step { name: "tests of all crates", server: Server::Needed, run: tests, has: NO_NAMES };
-/// The lane of `test --only`; in a whole run there is nothing left for it.
+/// The step of `test --only`; in a whole run there is nothing left for it.
 pub const TESTS_BY_NAME: Step = Step {
     name: "tests of crates",
     server: Server::Unused,
