@@ -78,19 +78,165 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
 
-    const FIXTURE: &[u8] = b"tavola-traffic 1 4b3842415f2ab8d9\n{\"tables\":[],\"accounts\":{}}";
+    use serde_json::Value;
+    use tavola_model::ErrorCode;
+    use tavola_telemetry::{AccessRecord, QueryTarget, RecordSink as _, Target};
+
+    use super::super::{Traffic, TrafficSettings};
+    use super::*;
+    use crate::testing::{batch, entity, query, record};
+
+    /// What version 1 wrote of the requests of [`requests`].
+    const FIXTURE: &[u8] = include_bytes!("fixtures/traffic-1");
+
+    fn refused(mut record: AccessRecord, code: ErrorCode, status: u16) -> AccessRecord {
+        (record.code, record.status) = (Some(code), status);
+        record
+    }
+
+    /// Requests that give every member a value: sampled and throttled ones, conflicts, refusals, a peak of a partition
+    /// and of the account, keys in any order, more partitions than are counted exactly.
+    fn requests() -> Vec<AccessRecord> {
+        let mut all = vec![
+            entity("People", 0, "GetEntity", "p1", "r1"),
+            query("People", 10, "PartitionKey eq 'p1' and RowKey ge 'a'", 40, 2_500),
+            query("People", 20, "PartitionKey eq 'p1' and Age gt 3", 50, 5),
+            query("People", 30, "PartitionKey ge 'p1'", 60, 6),
+            query("People", 40, "Since gt datetime'2026-01-02T03:04:05Z'", 70, 7),
+            entity("People", 50, "InsertOrMergeEntity", "p1", "r1"),
+            entity("People", 60, "MergeEntity", "p1", "r1"),
+            entity("People", 70, "DeleteEntity", "p1", "r1"),
+            entity("People", 75, "DeleteEntity", "p1", "r2"),
+            entity("People", 80, "DeleteEntity", "p1", "r1"),
+            batch("People", 90, ("p1", "r1"), 1, 0),
+            batch("People", 95, ("p1", "r1"), 3, 2),
+            refused(
+                entity("People", 100, "MergeEntity", "p1", "r1"),
+                ErrorCode::UpdateConditionNotSatisfied,
+                412,
+            ),
+            refused(entity("People", 110, "InsertEntity", "p1", "r1"), ErrorCode::EntityTooLarge, 400),
+            refused(entity("People", 120, "InsertEntity", "p1", "r1"), ErrorCode::TooManyProperties, 400),
+        ];
+        let mut large = entity("People", 130, "InsertEntity", "2026-11-15", "2026-11-15T08:00:00Z");
+        large.bytes_in = 400 * 1024;
+        large.target = Target::Entity {
+            partition: "2026-11-15".into(),
+            row: "2026-11-15T08:00:00Z".into(),
+            properties: 250,
+        };
+        let mut throttled = entity("People", 140, "GetEntity", "p1", "r1");
+        throttled.throttled = true;
+        let mut further = query("People", 150, "Age gt 3", 10, 1);
+        let filter = tavola_odata::parse_filter("Age gt 3").unwrap();
+        let target = QueryTarget { filter, select: vec!["Age".into()], top: Some(5), is_continuation: true };
+        further.target = Target::Query(Arc::new(target.clone()));
+        let mut first = further.clone();
+        first.target = Target::Query(Arc::new(QueryTarget { is_continuation: false, ..target }));
+        all.extend([large, throttled, first, further]);
+        for (n, (partition, row)) in
+            [("p5", "9"), ("p6", "10"), ("p6", "100"), ("p4", "8"), ("p4", "7"), ("p5", "5")]
+                .into_iter()
+                .enumerate()
+        {
+            all.push(entity("People", 200 + n as u64, "InsertEntity", partition, row));
+        }
+        // Not certain in a second, because it was sampled.
+        let mut sampled = query("People", 1_000, "PartitionKey eq 'p1' and Age gt 3", 100, 100);
+        sampled.weight = 30;
+        all.push(sampled);
+        for n in 0..1_000 {
+            let mut whole = record("People", 2_000 + n / 2, "QueryEntities", Target::Whole);
+            whole.weight = 25;
+            all.push(whole);
+        }
+        for n in 0..40 {
+            let mut of_many = entity("People", 3_000 + n, "GetEntity", &format!("q{n}"), "r");
+            of_many.weight = 2;
+            all.push(of_many);
+        }
+        all
+    }
+
+    /// What a file holds behind its first line. Lists of counters have no order.
+    fn body(bytes: &[u8]) -> Value {
+        fn sort(value: &mut Value) {
+            match value {
+                Value::Object(members) => members.iter_mut().for_each(|(name, value)| match value {
+                    Value::Array(counters) if name == "counters" => {
+                        counters.sort_by_key(Value::to_string);
+                    }
+                    value => sort(value),
+                }),
+                Value::Array(values) => values.iter_mut().for_each(sort),
+                _ => {}
+            }
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+        let mut body = serde_json::from_slice(&bytes[end + 1..]).unwrap();
+        sort(&mut body);
+        body
+    }
+
+    /// The names of members, by whether they have a value anywhere.
+    fn names<'a>(value: &'a Value, with: &mut BTreeSet<&'a str>, without: &mut BTreeSet<&'a str>) {
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    let is_nothing = match value {
+                        Value::Null | Value::Bool(false) => true,
+                        Value::Bool(true) => false,
+                        Value::Number(number) => number.as_f64() == Some(0.0),
+                        Value::String(text) => text.is_empty(),
+                        Value::Array(values) => values.is_empty(),
+                        Value::Object(members) => members.is_empty(),
+                    };
+                    if is_nothing { &mut *without } else { &mut *with }.insert(name);
+                    names(value, with, without);
+                }
+            }
+            Value::Array(values) => values.iter().for_each(|value| names(value, with, without)),
+            _ => {}
+        }
+    }
+
+    fn traffic(path: &Path) -> Arc<Traffic> {
+        Traffic::new(TrafficSettings { file: Some(path.to_owned()) })
+    }
 
     #[test]
-    fn a_file_keeps_its_first_line() {
+    fn a_file_has_the_first_line_and_every_member_of_the_fixture() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traffic");
+        let recorded = traffic(&path);
+        recorded.observe(&requests());
+        recorded.save().unwrap();
+        let written = std::fs::read(&path).unwrap();
+        assert_eq!(body(&written), body(FIXTURE));
+        assert!(FIXTURE.starts_with(b"tavola-traffic 1 "));
+        let end = FIXTURE.iter().position(|byte| *byte == b'\n').unwrap();
+        assert_eq!(FIXTURE[..end], *head(&FIXTURE[end + 1..]).as_bytes());
+    }
+
+    #[test]
+    fn the_fixture_is_read_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traffic");
         std::fs::write(&path, FIXTURE).unwrap();
-        assert!(matches!(read(&path), Ok(Some(_))));
-        std::fs::remove_file(&path).unwrap();
-        save(&path, b"{\"tables\":[],\"accounts\":{}}").unwrap();
-        let written = std::fs::read(&path).unwrap();
-        assert_eq!(String::from_utf8_lossy(&written), String::from_utf8_lossy(FIXTURE));
+        traffic(&path).save().unwrap();
+        assert_eq!(body(&std::fs::read(&path).unwrap()), body(FIXTURE));
+        assert!(!beside(&path, "damaged").exists());
+    }
+
+    #[test]
+    fn every_member_of_the_fixture_has_a_value() {
+        let body = body(FIXTURE);
+        let (mut with, mut without) = (BTreeSet::new(), BTreeSet::new());
+        names(&body, &mut with, &mut without);
+        let unseen: Vec<_> = without.difference(&with).collect();
+        assert!(unseen.is_empty(), "a change of their form would not be noticed: {unseen:?}");
     }
 }
