@@ -7,6 +7,8 @@
 //! | `/api/table?account=&table=` | a fresh look at a table |
 //! | `/api/plan?filter=` | how a filter would be read, by the planner that reads it |
 //! | `/api/queue?account=&queue=` | the messages of a queue as they stand, hidden ones too |
+//! | `/api/owner?account=&table=&partition=`, or `&queue=` | the server that owns a partition (`owners.rs`) |
+//! | `/api/owners?account=` | how many partitions each server owns (`owners.rs`) |
 //! | `/api/figures?span=` | all requests of the last `minute`, `quarter`, `hour` or `day`, as in the event stream |
 //! | `/api/findings`, `/api/cost`, `/api/heat` | what the advisor says (`insight.rs`) |
 //! | `POST /api/whatif` | other keys, tried on a copy of a table (`insight.rs`) |
@@ -33,7 +35,7 @@ use crate::sas;
 /// Containers whose blobs are counted.
 const SIZED_MAX: usize = 32;
 /// Names in a list of resources.
-const NAMES_MAX: usize = 1000;
+pub(crate) const NAMES_MAX: usize = 1000;
 /// Messages that a page shows of a queue.
 const MESSAGES_MAX: usize = 200;
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -52,6 +54,8 @@ pub(crate) async fn answer(console: &Console, visit: &ConsoleVisit, request: Req
         (&Method::GET, "/api/table") => asked.table().await,
         (&Method::GET, "/api/plan") => asked.plan(),
         (&Method::GET, "/api/queue") => asked.queue().await,
+        (&Method::GET, "/api/owner") => asked.owner(),
+        (&Method::GET, "/api/owners") => asked.owners().await,
         (&Method::GET, "/api/figures") => Ok(asked.figures()),
         (&Method::GET, "/api/findings") => asked.findings().await,
         (&Method::GET, "/api/cost") => asked.cost().await,

@@ -17,6 +17,7 @@ mod events;
 mod guard;
 mod insight;
 mod listen;
+mod owners;
 mod poison;
 mod respond;
 mod sas;
@@ -28,5 +29,5 @@ mod tail;
 
 pub use connect::ServiceUrl;
 pub use listen::{Console, ConsoleParts, ConsoleSettings};
-pub use server_view::{DiskSpace, Growth, Health, HealthFigure, MemberView, NodeView, ServerView};
+pub use server_view::{DiskSpace, Growth, Health, HealthFigure, MemberView, NodeView, OwnerView, ServerView};
 pub use tail::Tail;

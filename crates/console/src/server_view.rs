@@ -1,6 +1,8 @@
 //! What the console shows of the server as a whole. The server gives it; the console knows no engine.
 
 use async_trait::async_trait;
+use tavola_frontend::{OwnedCount, OwnedPartition, PartitionHash};
+use tavola_model::{AccountName, StorageService};
 
 /// The server, seen by the console.
 #[async_trait]
@@ -16,6 +18,18 @@ pub trait ServerView: Send + Sync + 'static {
 
     /// The nodes of a distributed store, as this server sees them; none where the store is its own.
     fn nodes(&self) -> Vec<NodeView> {
+        Vec::new()
+    }
+
+    /// The server to which writes of a partition are forwarded; `None` where servers do not forward to each other.
+    fn owner(&self, account: &AccountName, partition: OwnedPartition<'_>) -> Option<OwnerView> {
+        let _ = (account, partition);
+        None
+    }
+
+    /// How many of these partitions of one service each server owns; empty where servers do not forward to each other.
+    fn count_owned(&self, service: StorageService, hashes: &[PartitionHash]) -> Vec<OwnedCount> {
+        let _ = (service, hashes);
         Vec::new()
     }
 }
@@ -77,6 +91,17 @@ pub struct MemberView {
     pub host: String,
     /// Whether it is this one.
     pub is_this: bool,
+}
+
+/// The server that owns a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerView {
+    /// Its name, as in [`MemberView`].
+    pub name: String,
+    /// Whether it is this one.
+    pub is_this: bool,
+    /// Whether this server forwards nothing to it for now, because it did not answer.
+    pub is_suspended: bool,
 }
 
 /// A node of the store.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tavola_advisor::{SampleEntity, TableFact};
 use tavola_auth::{Account, Caller};
+use tavola_frontend::{OwnedPartition, PartitionHash};
 use tavola_model::{
     AccountName, Clock, Command, EdmValue, Outcome, QueryEntities, ServiceError, StorageService,
     StoredEntity, TableCommand, TableName, TableOutcome,
@@ -24,6 +25,8 @@ const ENTITIES_MAX: usize = 20_000;
 const NOTED_MAX: usize = 2_000;
 /// Entities that are kept for the advisor.
 const SAMPLES_MAX: usize = 50;
+/// Partitions that are kept, as numbers of eight bytes.
+const PARTITIONS_MAX: usize = 1_000;
 /// Characters of a value that are kept with them.
 const SAMPLE_CHARS_MAX: usize = 100;
 /// Properties that are noted.
@@ -41,6 +44,8 @@ pub(crate) struct Sight {
     entities: usize,
     bytes: usize,
     partitions: usize,
+    /// The first of them.
+    partition_hashes: Vec<PartitionHash>,
     /// Whether that is the whole table.
     is_whole: bool,
     noted: usize,
@@ -61,6 +66,16 @@ impl Sight {
             is_exact: self.is_whole,
             samples: self.samples.clone(),
         }
+    }
+
+    /// The partitions that were found, or the first of them.
+    pub fn partition_hashes(&self) -> impl Iterator<Item = PartitionHash> {
+        self.partition_hashes.iter().copied()
+    }
+
+    /// Whether those are all that the table has.
+    pub fn has_every_partition(&self) -> bool {
+        self.is_whole && self.partition_hashes.len() == self.partitions
     }
 
     /// The counts alone.
@@ -181,6 +196,10 @@ impl Sights {
                 sight.bytes += entity.properties.entity_bytes(&entity.key);
                 if last_partition.as_ref() != Some(&entity.key.partition) {
                     sight.partitions += 1;
+                    if sight.partition_hashes.len() < PARTITIONS_MAX {
+                        let partition = OwnedPartition::Entities { table, partition: &entity.key.partition };
+                        sight.partition_hashes.push(PartitionHash::of(account.name(), partition));
+                    }
                     last_partition = Some(entity.key.partition.clone());
                 }
                 if sight.samples.len() < SAMPLES_MAX {

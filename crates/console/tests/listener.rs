@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use tavola_advisor::{HeatMap, PriceTable, Traffic, TrafficSettings};
 use tavola_auth::{Account, Accounts, DEVELOPMENT_KEY};
 use tavola_console::{
-    Console, ConsoleParts, ConsoleSettings, Health, MemberView, ServerView, ServiceUrl, Tail,
+    Console, ConsoleParts, ConsoleSettings, Health, MemberView, OwnerView, ServerView, ServiceUrl, Tail,
 };
 use tavola_engine::MemoryEngine;
-use tavola_frontend::{LiveAccounts, Tls};
-use tavola_model::{AccountName, Clock as _, DateTime, StorageService};
+use tavola_frontend::{
+    Affinity, LiveAccounts, Member, MemberPort, OwnedCount, OwnedPartition, PartitionHash, Tls,
+};
+use tavola_model::{AccountName, Clock as _, DateTime, Key, QueueName, StorageService, TableName};
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::{SystemClock, SystemRandom};
 use tavola_telemetry::{AccessRecord, RecordSink as _, Target};
@@ -43,6 +45,50 @@ impl ServerView for Quiet {
     }
 }
 
+/// A server among others, which answers as its affinity does.
+struct Joined(Arc<Affinity>);
+
+impl Joined {
+    fn new(others: &[&str]) -> Self {
+        let port = |service| MemberPort { service, secure: false, number: 1 };
+        let member = |name: &str| Member {
+            name: name.to_owned(),
+            start_id: "1".to_owned(),
+            host: "127.0.0.1".to_owned(),
+            ports: vec![port(StorageService::Table), port(StorageService::Queue)],
+            certificate: None,
+        };
+        let affinity = Affinity::new(member("this"));
+        affinity.meet(others.iter().map(|name| member(name)).collect());
+        Self(affinity)
+    }
+}
+
+#[async_trait]
+impl ServerView for Joined {
+    async fn probe(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn health(&self) -> Health {
+        Health { engine: "cql", ..Health::default() }
+    }
+
+    fn members(&self) -> Vec<MemberView> {
+        Vec::new()
+    }
+
+    fn owner(&self, account: &AccountName, partition: OwnedPartition<'_>) -> Option<OwnerView> {
+        let owner = self.0.owner_of(account, partition)?;
+        let is_this = owner.member.name == "this";
+        Some(OwnerView { name: owner.member.name, is_this, is_suspended: owner.is_suspended })
+    }
+
+    fn count_owned(&self, service: StorageService, hashes: &[PartitionHash]) -> Vec<OwnedCount> {
+        self.0.count_owned(service, hashes)
+    }
+}
+
 /// A console on an empty store, until this is dropped.
 struct Serving {
     address: SocketAddr,
@@ -59,6 +105,15 @@ impl Serving {
     }
 
     async fn start_with(is_loopback: bool, accounts: &[&str], tls: Option<Tls>) -> Self {
+        Self::start_seen(is_loopback, accounts, tls, Arc::new(Quiet)).await
+    }
+
+    async fn start_seen(
+        is_loopback: bool,
+        accounts: &[&str],
+        tls: Option<Tls>,
+        view: Arc<dyn ServerView>,
+    ) -> Self {
         let clock = Arc::new(SystemClock);
         let engine = Arc::new(MemoryEngine::new(clock.clone()));
         let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
@@ -91,7 +146,7 @@ impl Serving {
             traffic: traffic.clone(),
             heat: HeatMap::new(),
             tail: tail.clone(),
-            view: Arc::new(Quiet),
+            view,
         };
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(Console::new(settings, parts).serve(socket, stopped));
@@ -571,4 +626,113 @@ async fn messages_are_put_back_once_and_told_of_if_they_are_not() {
     let mut same = wanted(None);
     same["from"] = json!("jobs");
     assert_eq!(put_back(same).await.status, 400);
+}
+
+/// The name of the server that owns what a query names, as the console answers it.
+async fn owner(serving: &Serving, session: &(String, String), query: &str) -> Value {
+    let got = serving.with(&format!("GET /api/owner?account={DEV}&{query}"), session, "").await;
+    assert_eq!(got.status, 200, "{query}: {}", got.body);
+    got.json()["owner"].clone()
+}
+
+#[tokio::test]
+async fn the_owner_of_a_partition_is_the_server_to_which_its_writes_go() {
+    let view = Arc::new(Joined::new(&["second", "<b>third</b>"]));
+    let affinity = view.0.clone();
+    let serving = Serving::start_seen(true, &[&development()], None, view).await;
+    let session = serving.session().await;
+    let account = AccountName::parse(DEV).unwrap();
+    let (table, queue) = (TableName::parse("People").unwrap(), QueueName::parse("tasks").unwrap());
+    let mut names = std::collections::BTreeSet::new();
+    for text in ["", "a", "b", "c", "d", "e", "f", "<script>alert(1)", "ä'%"] {
+        let key = Key::parse(text).unwrap();
+        let expected =
+            affinity.owner_of(&account, OwnedPartition::Entities { table: &table, partition: &key });
+        let text: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let owner = owner(&serving, &session, &format!("table=PEOPLE&partition={text}")).await;
+        let name = expected.unwrap().member.name;
+        assert_eq!(owner, json!({ "name": name, "isThis": name == "this", "isSuspended": false }), "{text}");
+        names.insert(name);
+    }
+    assert_eq!(names.len(), 3, "the keys are of all servers");
+    let expected = affinity.owner_of(&account, OwnedPartition::Messages(&queue)).unwrap();
+    assert_eq!(owner(&serving, &session, "queue=tasks").await["name"], json!(expected.member.name));
+}
+
+#[tokio::test]
+async fn an_owner_is_asked_for_by_valid_names_of_an_account_of_the_session() {
+    let accounts = [development(), format!("other:{OTHER_KEY}")];
+    let accounts = accounts.each_ref().map(String::as_str);
+    let view = Arc::new(Joined::new(&["second"]));
+    let serving = Serving::start_seen(true, &accounts, None, view).await;
+    let session = serving.session().await;
+    for (query, expected) in [
+        (format!("account={DEV}"), refused(400, "InvalidInput")),
+        (format!("account={DEV}&table=People"), refused(400, "InvalidInput")),
+        (format!("account={DEV}&partition=p"), refused(400, "InvalidInput")),
+        (format!("account={DEV}&table=People&partition=p&queue=tasks"), refused(400, "InvalidInput")),
+        (format!("account={DEV}&table=1&partition=p"), refused(400, "OutOfRangeInput")),
+        (format!("account={DEV}&table=Peo-ple&partition=p"), refused(400, "InvalidResourceName")),
+        (format!("account={DEV}&table=People&partition=a%2Fb"), refused(400, "OutOfRangeInput")),
+        (
+            format!("account={DEV}&table=People&partition={}", "k".repeat(513)),
+            refused(400, "KeyValueTooLarge"),
+        ),
+        (format!("account={DEV}&queue=Tasks"), refused(400, "InvalidResourceName")),
+        ("account=other&queue=tasks".to_owned(), refused(403, "AuthorizationFailure")),
+        ("account=&queue=tasks".to_owned(), refused(400, "InvalidInput")),
+    ] {
+        let got = serving.with(&format!("GET /api/owner?{query}"), &session, "").await;
+        assert_eq!(got.code(), expected, "{query}");
+    }
+    let got = serving.with("GET /api/owners?account=other", &session, "").await;
+    assert_eq!(got.code(), refused(403, "AuthorizationFailure"));
+    let got = serving.with(&format!("POST /api/owner?account={DEV}&queue=tasks"), &session, "").await;
+    assert_eq!(got.code(), refused(405, "UnsupportedHttpVerb"));
+}
+
+#[tokio::test]
+async fn a_server_that_is_alone_owns_everything_and_names_nobody() {
+    let serving = Serving::start(true, &[&development()]).await;
+    let session = serving.session().await;
+    assert_eq!(owner(&serving, &session, "table=People&partition=p").await, Value::Null);
+    let got = serving.with(&format!("GET /api/owners?account={DEV}"), &session, "").await;
+    assert_eq!(got.json(), json!({ "tables": {}, "queues": {}, "isWhole": true }));
+}
+
+#[tokio::test]
+async fn partitions_are_counted_by_owner_for_tables_that_were_looked_at_and_for_queues() {
+    let view = Arc::new(Joined::new(&["second"]));
+    let affinity = view.0.clone();
+    let serving = Serving::start_seen(true, &[&development()], None, view).await;
+    let session = serving.session().await;
+    let account = AccountName::parse(DEV).unwrap();
+    let table = TableName::parse("People").unwrap();
+    let made =
+        serving.with(&format!("POST /data/table/{DEV}/Tables"), &session, r#"{"TableName":"People"}"#).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let mut expected: HashMap<String, u64> =
+        [("this".to_owned(), 0), ("second".to_owned(), 0)].into_iter().collect();
+    for number in 0..20 {
+        let partition = Key::parse(&number.to_string()).unwrap();
+        let partition = OwnedPartition::Entities { table: &table, partition: &partition };
+        *expected.get_mut(&affinity.owner_of(&account, partition).unwrap().member.name).unwrap() += 1;
+        for row in ["a", "b"] {
+            let entity = json!({ "PartitionKey": number.to_string(), "RowKey": row }).to_string();
+            let path = format!("POST /data/table/{DEV}/People");
+            assert_eq!(serving.with(&path, &session, &entity).await.status, 201);
+        }
+    }
+    for queue in ["one", "two", "three"] {
+        assert_eq!(serving.with(&format!("PUT /data/queue/{DEV}/{queue}"), &session, "").await.status, 201);
+    }
+    let path = format!("GET /api/owners?account={DEV}");
+    let unseen = serving.with(&path, &session, "").await.json();
+    assert_eq!((&unseen["tables"]["this"], &unseen["isWhole"]), (&json!(0), &json!(false)));
+    serving.with(&format!("GET /api/table?account={DEV}&table=People"), &session, "").await;
+    let counted = serving.with(&path, &session, "").await.json();
+    assert_eq!(counted["tables"], json!(expected));
+    let queues = counted["queues"].as_object().unwrap();
+    assert_eq!(queues.values().map(|count| count.as_u64().unwrap()).sum::<u64>(), 3);
+    assert_eq!(counted["isWhole"], json!(true));
 }

@@ -31,7 +31,10 @@ mod tls;
 pub use accept::accept;
 pub use accounts::LiveAccounts;
 pub use azure_limits::AzureLimits;
-pub use cluster::{Affinity, AffinityMetrics, Fingerprint, Member, MemberPort};
+pub use cluster::{
+    Affinity, AffinityMetrics, Fingerprint, Member, MemberPort, OwnedCount, OwnedPartition, Owner,
+    PartitionHash,
+};
 pub use listen::{Frontend, FrontendMetrics, Listener, Shutdown};
 pub use pipeline::{Pipeline, PipelineSettings};
 pub use settings::FrontendSettings;

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use async_trait::async_trait;
 use tavola_console::{
-    Console, ConsoleParts, ConsoleSettings, DiskSpace, Health, HealthFigure, MemberView, NodeView, ServerView,
+    Console, ConsoleParts, ConsoleSettings, DiskSpace, Health, HealthFigure, MemberView, NodeView, OwnerView,
+    ServerView,
 };
 use tavola_engine_cql::NodeState;
 use tavola_engine_local::LocalMetrics;
-use tavola_frontend::{Affinity, Shutdown, Tls};
-use tavola_model::RandomSource as _;
+use tavola_frontend::{Affinity, OwnedCount, OwnedPartition, PartitionHash, Shutdown, Tls};
+use tavola_model::{AccountName, RandomSource as _, StorageService};
 use tavola_system::SystemRandom;
 use tokio::net::TcpListener;
 
@@ -172,6 +173,17 @@ impl ServerView for ConsoleView {
             host: member.host,
         };
         affinity.members().into_iter().map(view).collect()
+    }
+
+    fn owner(&self, account: &AccountName, partition: OwnedPartition<'_>) -> Option<OwnerView> {
+        let affinity = self.affinity.as_ref()?;
+        let owner = affinity.owner_of(account, partition)?;
+        let is_this = owner.member.name == affinity.me().name;
+        Some(OwnerView { name: owner.member.name, is_this, is_suspended: owner.is_suspended })
+    }
+
+    fn count_owned(&self, service: StorageService, hashes: &[PartitionHash]) -> Vec<OwnedCount> {
+        self.affinity.as_ref().map(|affinity| affinity.count_owned(service, hashes)).unwrap_or_default()
     }
 
     fn nodes(&self) -> Vec<NodeView> {

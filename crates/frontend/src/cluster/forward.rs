@@ -17,9 +17,9 @@ use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
-use tavola_model::{Command, ErrorCode, ServiceError};
+use tavola_model::{AccountName, Command, ErrorCode, ServiceError, StorageService};
 
-use super::owner::{Candidate, Member, PartitionHash};
+use super::owner::{Candidate, Member, OwnedPartition, PartitionHash};
 use super::peer::{HELLO, Peer, SendOutcome};
 use super::recent::Recent;
 use crate::pipeline::Head;
@@ -69,6 +69,24 @@ pub struct AffinityMetrics {
     pub members: u64,
 }
 
+/// The server that owns a partition, seen from one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The owner.
+    pub member: Member,
+    /// It did not answer this server of late, which executes the writes itself, or forwards them to the next in line.
+    pub is_suspended: bool,
+}
+
+/// A server and how many of some partitions it owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedCount {
+    /// The name of the server.
+    pub name: String,
+    /// Partitions.
+    pub partitions: u64,
+}
+
 impl Affinity {
     /// What a server that is alone knows.
     pub fn new(me: Member) -> Arc<Self> {
@@ -115,6 +133,38 @@ impl Affinity {
         AffinityMetrics { forwarded, failures, members }
     }
 
+    /// The server that owns a partition, whether it can be reached or not; `None` if no server has a port for it.
+    pub fn owner_of(&self, account: &AccountName, partition: OwnedPartition<'_>) -> Option<Owner> {
+        let hash = PartitionHash::of(account, partition);
+        let servers = self.serving(partition.service());
+        servers.into_iter().max_by_key(|(candidate, _)| candidate.score(hash)).map(|(_, owner)| owner)
+    }
+
+    /// How many of these partitions of one service each server owns.
+    pub fn count_owned(&self, service: StorageService, hashes: &[PartitionHash]) -> Vec<OwnedCount> {
+        let servers = self.serving(service);
+        let mut counts: Vec<(Candidate, OwnedCount)> = servers
+            .into_iter()
+            .map(|(candidate, owner)| (candidate, OwnedCount { name: owner.member.name, partitions: 0 }))
+            .collect();
+        for hash in hashes {
+            if let Some((_, count)) = counts.iter_mut().max_by_key(|(candidate, _)| candidate.score(*hash)) {
+                count.partitions += 1;
+            }
+        }
+        counts.into_iter().map(|(_, count)| count).collect()
+    }
+
+    /// The servers that can own partitions of a service. This one is last: the last of two equals is taken.
+    fn serving(&self, service: StorageService) -> Vec<(Candidate, Owner)> {
+        let others = self.others.load();
+        let owner = |member: &Member, is_suspended| Owner { member: member.clone(), is_suspended };
+        let others = others.iter().map(|peer| (peer.candidate, owner(&peer.member, peer.is_suspended())));
+        let me = (self.candidate, owner(&self.me, false));
+        let all = others.chain([me]);
+        all.filter(|(_, owner)| owner.member.serves(service)).collect()
+    }
+
     /// The answer of the owner; `None` if the request is to be executed here.
     pub(crate) async fn forward(
         &self,
@@ -126,7 +176,8 @@ impl Affinity {
         if !looks_the_same_elsewhere(head) {
             return Ok(None);
         }
-        let Some(hash) = PartitionHash::of(&address.account, command) else { return Ok(None) };
+        let Some(partition) = OwnedPartition::written_by(command) else { return Ok(None) };
+        let hash = PartitionHash::of(&address.account, partition);
         if !self.recent.note(hash, self.now_ms()) {
             return Ok(None);
         }

@@ -8,8 +8,8 @@ mod peer;
 mod pinned;
 mod recent;
 
-pub use forward::{Affinity, AffinityMetrics};
+pub use forward::{Affinity, AffinityMetrics, OwnedCount, Owner};
 pub(crate) use forward::{Forwarded, is_forwarded};
-pub use owner::{Member, MemberPort};
+pub use owner::{Member, MemberPort, OwnedPartition, PartitionHash};
 pub use pinned::Fingerprint;
 pub(crate) use pinned::fingerprint;

@@ -9,7 +9,8 @@
 //! time: the store keeps that right.
 
 use tavola_model::{
-    AccountCommand, AccountName, Command, QueueCommand, QueueName, StorageService, TableCommand,
+    AccountCommand, AccountName, Command, Key, QueueCommand, QueueName, StorageService, TableCommand,
+    TableName,
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -42,25 +43,41 @@ pub struct MemberPort {
     pub number: u16,
 }
 
-/// A partition, reduced to a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PartitionHash(u64);
+impl Member {
+    /// Whether it has a port of a service, with or without TLS.
+    pub(crate) fn serves(&self, service: StorageService) -> bool {
+        self.ports.iter().any(|port| port.service == service)
+    }
+}
 
-impl PartitionHash {
+/// A partition that has an owner, by the names that clients use. Blobs have none: their contents are written where they
+/// arrive.
+#[derive(Clone, Copy, Debug)]
+pub enum OwnedPartition<'a> {
+    /// The entities of a table that have one PartitionKey.
+    Entities {
+        /// The table.
+        table: &'a TableName,
+        /// The PartitionKey.
+        partition: &'a Key,
+    },
+    /// The messages of a queue, which is one partition.
+    Messages(&'a QueueName),
+}
+
+impl<'a> OwnedPartition<'a> {
     /// The one partition that a command writes to; `None` for what only reads, and for what goes to the catalog.
-    pub fn of(account: &AccountName, command: &Command) -> Option<Self> {
-        let (service, resource, partition) = match command {
+    pub(crate) fn written_by(command: &'a Command) -> Option<Self> {
+        match command {
             Command::Table(TableCommand::WriteEntity(table, write)) => {
-                (StorageService::Table, table.folded(), write.key.partition.as_str())
+                Some(Self::Entities { table, partition: &write.key.partition })
             }
             Command::Table(TableCommand::TransactEntities(transaction)) => {
                 let first = transaction.writes.first()?;
-                (StorageService::Table, transaction.table.folded(), first.key.partition.as_str())
+                Some(Self::Entities { table: &transaction.table, partition: &first.key.partition })
             }
-            // A queue is one partition.
-            Command::Queue(command) => (StorageService::Queue, written_messages(command)?.as_str(), ""),
+            Command::Queue(command) => written_messages(command).map(Self::Messages),
             Command::Table(TableCommand::QueryTables(_))
-            // Contents are written where they arrive.
             | Command::Blob(_)
             | Command::Table(TableCommand::GetTable(_))
             | Command::Table(TableCommand::CreateTable(_))
@@ -73,25 +90,42 @@ impl PartitionHash {
             | Command::Account(AccountCommand::PreflightRequest(_))
             | Command::Table(TableCommand::QueryEntities(_))
             | Command::Table(TableCommand::GetEntity(_))
-            | Command::Table(TableCommand::ProbeTable(..)) => return None,
-        };
-        let seed = match service {
-            StorageService::Blob => 1,
-            StorageService::Queue => 2,
-            StorageService::Table => 3,
+            | Command::Table(TableCommand::ProbeTable(..)) => None,
+        }
+    }
+
+    /// The service whose requests write to it.
+    pub fn service(self) -> StorageService {
+        match self {
+            Self::Entities { .. } => StorageService::Table,
+            Self::Messages(_) => StorageService::Queue,
+        }
+    }
+}
+
+/// A partition, reduced to a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionHash(u64);
+
+impl PartitionHash {
+    /// The number of a partition of an account. Every server computes the same.
+    pub fn of(account: &AccountName, partition: OwnedPartition<'_>) -> Self {
+        let (seed, resource, partition) = match partition {
+            OwnedPartition::Messages(queue) => (2, queue.as_str(), ""),
+            OwnedPartition::Entities { table, partition } => (3, table.folded(), partition.as_str()),
         };
         let parts = [account.as_str(), resource, partition];
-        Some(Self(parts.iter().fold(seed, |seed, part| xxh3_64_with_seed(part.as_bytes(), seed))))
+        Self(parts.iter().fold(seed, |seed, part| xxh3_64_with_seed(part.as_bytes(), seed)))
     }
 
     /// The two halves of the number.
-    pub fn halves(self) -> (u32, u32) {
+    pub(crate) fn halves(self) -> (u32, u32) {
         let [high, low] = [self.0 >> 32, self.0 & u64::from(u32::MAX)];
         (u32::try_from(high).unwrap_or_default(), u32::try_from(low).unwrap_or_default())
     }
 
     #[cfg(test)]
-    pub fn from_halves(high: u32, low: u32) -> Self {
+    pub(crate) fn from_halves(high: u32, low: u32) -> Self {
         Self(u64::from(high) << 32 | u64::from(low))
     }
 }
@@ -134,8 +168,8 @@ impl Candidate {
 mod tests {
     use super::*;
     use tavola_model::{
-        EntityChange, EntityGroupTransaction, EntityKey, EntityWrite, EtagCondition, GetEntity, Key,
-        PeekMessages, PutMessage, TableName,
+        EntityChange, EntityGroupTransaction, EntityKey, EntityWrite, EtagCondition, GetEntity, PeekMessages,
+        PutMessage,
     };
 
     fn account() -> AccountName {
@@ -147,12 +181,16 @@ mod tests {
         EntityWrite { key, change: EntityChange::Delete(EtagCondition::Any) }
     }
 
+    fn hash_of(account: &AccountName, command: &Command) -> Option<PartitionHash> {
+        OwnedPartition::written_by(command).map(|partition| PartitionHash::of(account, partition))
+    }
+
     fn write(table: &str, partition: &str, row: &str) -> Option<PartitionHash> {
         let command = Command::Table(TableCommand::WriteEntity(
             TableName::parse(table).unwrap(),
             delete(partition, row),
         ));
-        PartitionHash::of(&account(), &command)
+        hash_of(&account(), &command)
     }
 
     fn candidates(count: u16) -> Vec<Candidate> {
@@ -183,15 +221,12 @@ mod tests {
             table: TableName::parse("people").unwrap(),
             writes: vec![delete("p", "a"), delete("p", "b")],
         };
-        assert_eq!(
-            hash,
-            PartitionHash::of(&account(), &Command::Table(TableCommand::TransactEntities(transaction)))
-        );
+        assert_eq!(hash, hash_of(&account(), &Command::Table(TableCommand::TransactEntities(transaction))));
         assert_ne!(hash, write("People", "q", "r"));
         assert_ne!(hash, write("Peoplep", "", "r"), "names and keys are kept apart");
         assert_ne!(
             hash,
-            PartitionHash::of(
+            hash_of(
                 &AccountName::parse("another").unwrap(),
                 &Command::Table(TableCommand::WriteEntity(
                     TableName::parse("People").unwrap(),
@@ -205,14 +240,14 @@ mod tests {
     fn a_queue_has_one_hash_and_what_only_reads_has_none() {
         let queue = || QueueName::parse("tasks").unwrap();
         let put = PutMessage { queue: queue(), text: "a".to_owned(), hidden_seconds: 0, life_seconds: None };
-        let of = |command| PartitionHash::of(&account(), &Command::Queue(command));
+        let of = |command| hash_of(&account(), &Command::Queue(command));
         assert!(of(QueueCommand::PutMessage(put)).is_some());
         assert_eq!(of(QueueCommand::PeekMessages(PeekMessages { queue: queue(), count: 1 })), None);
         assert_eq!(of(QueueCommand::ClearMessages(queue())), None);
         let table = TableName::parse("People").unwrap();
         let get = GetEntity { table: table.clone(), key: delete("p", "r").key };
-        assert_eq!(PartitionHash::of(&account(), &Command::Table(TableCommand::GetEntity(get))), None);
-        assert_eq!(PartitionHash::of(&account(), &Command::Table(TableCommand::DeleteTable(table))), None);
+        assert_eq!(hash_of(&account(), &Command::Table(TableCommand::GetEntity(get))), None);
+        assert_eq!(hash_of(&account(), &Command::Table(TableCommand::DeleteTable(table))), None);
     }
 
     #[test]

@@ -98,8 +98,12 @@ impl Peer {
 
     /// Whether requests that come in here by such a port may be given to it now.
     pub fn is_open_for(&self, origin: Origin) -> bool {
-        let is_suspended = lock(&self.suspended_until).is_some_and(|until| Instant::now() < until);
-        !is_suspended && self.port_connections(origin).is_some()
+        !self.is_suspended() && self.port_connections(origin).is_some()
+    }
+
+    /// Whether it is given nothing now.
+    pub fn is_suspended(&self) -> bool {
+        lock(&self.suspended_until).is_some_and(|until| Instant::now() < until)
     }
 
     /// The port that is like the one by which a request came in: what came encrypted goes on encrypted.

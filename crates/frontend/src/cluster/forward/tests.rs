@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use http::Method;
 use tavola_model::{
-    AccountName, Address, EntityChange, EntityKey, EntityWrite, EtagCondition, Key, Query, StorageService,
-    TableCommand, TableName,
+    AccountName, Address, EntityChange, EntityKey, EntityWrite, EtagCondition, Key, Query, QueueName,
+    StorageService, TableCommand, TableName,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -131,7 +131,8 @@ fn beside(port: u16) -> Arc<Affinity> {
         certificate: None,
     };
     let affinity = Affinity::new(member("me", 1));
-    let hash = PartitionHash::of(&account(), &write()).unwrap();
+    let command = write();
+    let hash = PartitionHash::of(&account(), OwnedPartition::written_by(&command).unwrap());
     let owner = (0..100)
         .map(|number| member(&format!("other{number}"), port))
         .find(|other| Candidate::of(other).score(hash) > affinity.candidate.score(hash));
@@ -419,4 +420,93 @@ async fn what_came_encrypted_goes_on_encrypted_and_only_to_the_certificate_that_
         assert_eq!(response.is_some(), is_forwarded);
     }
     assert_eq!(fake.seen().len(), 1);
+}
+
+/// A server that others know by this name, with ports for these services.
+fn server(name: &str, services: &[StorageService]) -> Member {
+    let port = |service: &StorageService| MemberPort { service: *service, secure: false, number: 1 };
+    Member {
+        name: name.to_owned(),
+        start_id: "1".to_owned(),
+        host: "127.0.0.1".to_owned(),
+        ports: services.iter().map(port).collect(),
+        certificate: None,
+    }
+}
+
+/// One server among others, which have ports for tables.
+fn among(me: &str, others: &[&str]) -> Arc<Affinity> {
+    let affinity = Affinity::new(server(me, &[StorageService::Table]));
+    affinity.meet(others.iter().map(|name| server(name, &[StorageService::Table])).collect());
+    affinity
+}
+
+fn keys(count: u32) -> Vec<Key> {
+    (0..count).map(|number| Key::parse(&number.to_string()).unwrap()).collect()
+}
+
+#[test]
+fn whoever_is_said_to_own_a_partition_is_where_its_writes_go_from_every_server() {
+    let (account, table) = (account(), TableName::parse("People").unwrap());
+    let servers = [among("a", &["b", "c"]), among("b", &["c", "a"]), among("c", &["a", "b"])];
+    let mut owners = std::collections::BTreeSet::new();
+    for partition in &keys(100) {
+        let partition = OwnedPartition::Entities { table: &table, partition };
+        let hash = PartitionHash::of(&account, partition);
+        let said = servers[0].owner_of(&account, partition).unwrap().member;
+        for server in &servers {
+            assert_eq!(server.owner_of(&account, partition).unwrap().member.name, said.name);
+            let target = server.owner(hash, &received(&[])).map(|peer| peer.member.name.clone());
+            assert_eq!(target.unwrap_or_else(|| server.me().name.clone()), said.name);
+        }
+        owners.insert(said.name);
+    }
+    assert_eq!(owners.len(), 3, "each server owns something");
+}
+
+#[test]
+fn an_owner_that_does_not_answer_stays_the_owner_and_is_said_to_be_suspended() {
+    let (account, command) = (account(), write());
+    let affinity = beside(1);
+    let partition = OwnedPartition::written_by(&command).unwrap();
+    assert!(!affinity.owner_of(&account, partition).unwrap().is_suspended);
+    affinity.others.load()[0].suspend(&Busy);
+    let owner = affinity.owner_of(&account, partition).unwrap();
+    assert!(owner.is_suspended);
+    assert_ne!(owner.member.name, affinity.me().name);
+}
+
+#[test]
+fn a_server_without_a_port_of_a_service_owns_nothing_of_it() {
+    let account = account();
+    let affinity = Affinity::new(server("me", &[StorageService::Table]));
+    let tasks = QueueName::parse("tasks").unwrap();
+    assert_eq!(affinity.owner_of(&account, OwnedPartition::Messages(&tasks)), None);
+    affinity
+        .meet(vec![server("tables", &[StorageService::Table]), server("queues", &[StorageService::Queue])]);
+    for number in 0..100 {
+        let queue = QueueName::parse(&format!("queue{number}")).unwrap();
+        let owner = affinity.owner_of(&account, OwnedPartition::Messages(&queue)).unwrap();
+        assert_eq!(owner.member.name, "queues");
+    }
+}
+
+#[test]
+fn partitions_are_counted_for_the_server_that_owns_them() {
+    let (account, table) = (account(), TableName::parse("People").unwrap());
+    let affinity = among("a", &["b", "c"]);
+    let (keys, mut expected) = (keys(300), std::collections::BTreeMap::new());
+    let mut hashes = Vec::new();
+    for partition in &keys {
+        let partition = OwnedPartition::Entities { table: &table, partition };
+        *expected.entry(affinity.owner_of(&account, partition).unwrap().member.name).or_insert(0) += 1;
+        hashes.push(PartitionHash::of(&account, partition));
+    }
+    let counted = affinity.count_owned(StorageService::Table, &hashes);
+    let counted: std::collections::BTreeMap<_, _> =
+        counted.into_iter().map(|count| (count.name, count.partitions)).collect();
+    assert_eq!(counted, expected);
+    assert_eq!(counted.values().sum::<u64>(), 300);
+    let idle = affinity.count_owned(StorageService::Table, &[]);
+    assert_eq!(idle.iter().map(|count| count.partitions).collect::<Vec<_>>(), [0, 0, 0]);
 }
