@@ -164,6 +164,11 @@ fn keys_that_go_up_with_time_are_marked_append() {
     let mark =
         map.view(&window(0, 7200)).marks.into_iter().find(|mark| mark.kind == MarkKind::Append).unwrap();
     assert!(mark.text.contains("front"), "{}", mark.text);
+    let [first, .., last] = &mark.path[..] else { panic!("a line has two ends: {mark:?}") };
+    assert!(
+        first.row > last.row && first.column < last.column,
+        "it goes to the first row: {first:?} {last:?}"
+    );
 }
 
 #[test]

@@ -533,6 +533,19 @@ describe('live, heat map and advisor', () => {
     await until(async () => (await summary()) !== whole, 'no zoom');
     await page.keyboard.press('Escape');
     await until(async () => (await summary()) === whole, 'no way back');
+    // A drag that the browser takes away, as it does for a scroll, ends without a zoom: the pointer shows cells again.
+    await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.3);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.8, box.y + box.height * 0.7, { steps: 8 });
+    await until(async () => (await page.locator('[data-test=tip]').count()) === 0, 'a tip is in the way of the drag');
+    await map.dispatchEvent('pointercancel');
+    await page.mouse.move(box.x + box.width * 0.6, box.y + box.height * 0.5, { steps: 4 });
+    await page.locator('[data-test=tip]').waitFor();
+    await page.mouse.up();
+    await page.keyboard.press('ArrowLeft');
+    await page.locator('[data-test=tip]').waitFor();
+    assert.equal(await summary(), whole, 'a cancelled drag zooms');
+    await until(async () => (await summary()) === whole, 'no way back');
     // With Shift the keys alone are narrowed: the time stays.
     const asked = page.waitForRequest((request) => /\/api\/heat\?.*fromPartition=/.test(request.url()));
     await page.keyboard.down('Shift');
@@ -572,7 +585,7 @@ describe('heat marks', () => {
     await page.route('**/api/heat?**', async (route) => {
       const answer = await route.fetch();
       const view = await answer.json();
-      view.marks = [{ kind: 'append', row_from: 0, row_to: view.rows.length - 1, column_from: 2, column_to: view.columns.length - 2, text: HOSTILE[0] }, { kind: 'hot', row_from: 0, row_to: 0, column_from: 1, column_to: 3, text: HOSTILE[1] }];
+      view.marks = [{ kind: 'append', row_from: 0, row_to: view.rows.length - 1, column_from: 2, column_to: view.columns.length - 2, text: HOSTILE[0], path: [{ row: 0, column: 2 }, { row: view.rows.length - 1, column: view.columns.length - 2 }] }, { kind: 'hot', row_from: 0, row_to: 0, column_from: 1, column_to: 3, text: HOSTILE[1], path: [] }];
       view.rows = [{ ...view.rows[0], label: HOSTILE[0], from: { partition: "it's", row: '' }, to: { partition: "it's\u0000", row: '' }, is_part: false, keys: 1 }, ...view.rows.slice(1)];
       await route.fulfill({ response: answer, json: view });
     });
@@ -590,6 +603,52 @@ describe('heat marks', () => {
     await page.keyboard.press('Enter');
     await page.locator('#filter').waitFor();
     assert.equal(await page.locator('#filter').inputValue(), "PartitionKey eq 'it''s'");
+  });
+
+  test('the line of a mark goes where the load goes: down for appended keys, up for prepended ones', async () => {
+    await client.point('People', 'Turin', 'p-0001');
+    // Lines are dashed in no other place.
+    await page.addInitScript(() => {
+      const { moveTo, lineTo, setLineDash } = CanvasRenderingContext2D.prototype;
+      let isDashed = false;
+      window.dashed = [];
+      Object.assign(CanvasRenderingContext2D.prototype, {
+        setLineDash(dashes) { isDashed = dashes.length > 0; if (isDashed) window.dashed = []; setLineDash.call(this, dashes); },
+        moveTo(x, y) { if (isDashed) window.dashed.push([x, y]); moveTo.call(this, x, y); },
+        lineTo(x, y) { if (isDashed) window.dashed.push([x, y]); lineTo.call(this, x, y); },
+      });
+    });
+    let rowAt = (share) => Math.round(share);
+    let columns = 0;
+    await page.route('**/api/heat?**', async (route) => {
+      const answer = await route.fetch();
+      const view = await answer.json();
+      columns = view.columns.length;
+      view.rows = Array.from({ length: 6 }, (_, row) => ({ label: `k${row}`, from: { partition: `k${row}`, row: '' }, to: { partition: `k${row + 1}`, row: '' }, keys: 1, group: 'k', is_part: false }));
+      const path = view.columns.map((_, column) => ({ row: rowAt((5 * column) / (columns - 1)), column }));
+      view.cells = path.map((point) => ({ ...point, value: 60, estimated: false }));
+      view.marks = [{ kind: 'append', row_from: 0, row_to: 5, column_from: 0, column_to: columns - 1, text: 'in order of keys', path }];
+      await route.fulfill({ response: answer, json: view });
+    });
+    /** Where the line goes, from its start to its end. */
+    const drawn = async () => {
+      await visit('overview');
+      await page.evaluate(() => { window.dashed = []; });
+      await visit(`heatmap/${ACCOUNT}/People`);
+      await page.locator('.seen').getByText('in order of keys').waitFor();
+      await until(() => page.evaluate(() => window.dashed.length > 1), 'no line is drawn');
+      const points = await page.evaluate(() => window.dashed);
+      assert.equal(points.length, columns, 'the line leaves out a column');
+      points.slice(1).forEach(([x], place) => assert.ok(x > points[place][0], 'the line goes back in time'));
+      return points.map(([, y]) => y);
+    };
+    const appended = await drawn();
+    assert.deepEqual(appended, [...appended].sort((left, right) => left - right));
+    assert.ok(appended.at(-1) > appended[0], 'the line does not go down');
+    rowAt = (share) => 5 - Math.round(share);
+    const prepended = await drawn();
+    assert.deepEqual(prepended, [...prepended].sort((left, right) => right - left));
+    assert.deepEqual([prepended[0], prepended.at(-1)], [appended.at(-1), appended[0]]);
   });
 
   test('on a phone the range can be chosen, and a tap shows a cell', async () => {

@@ -16,7 +16,7 @@ interface HeatView {
   rows: { label: string; from: HeatKey; to: HeatKey | null; keys: number; group: string; is_part: boolean }[];
   cells: { row: number; column: number; value: number; estimated: boolean }[];
   value_max: number;
-  marks: { kind: 'hot' | 'append' | 'batch'; row_from: number; row_to: number; column_from: number; column_to: number; text: string; path?: { row: number; column: number }[] }[];
+  marks: { kind: 'hot' | 'append' | 'batch'; row_from: number; row_to: number; column_from: number; column_to: number; text: string; path: { row: number; column: number }[] }[];
 }
 type Metric = 'operations' | 'bytes' | 'latency' | 'rows-scanned';
 interface Zoom { from: number; to: number; keyFrom: HeatKey | null; keyTo: HeatKey | null }
@@ -231,9 +231,8 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
       let [bx, by] = [x0 - 12, (y0 + y1) / 2];
       if (mark.kind === 'append') {
         const middle = (row: number) => { const [at, height] = rows[row] ?? [top, 0]; return at + height / 2; };
-        const path = mark.path?.length ? mark.path : isPrepend(mark, values.grid, view) ? [{ row: mark.row_to, column: mark.column_from }, { row: mark.row_from, column: mark.column_to }] : [{ row: mark.row_from, column: mark.column_from }, { row: mark.row_to, column: mark.column_to }];
         context.setLineDash([4, 3]); context.beginPath();
-        path.forEach((point, place) => { const [x, y] = [xOf(point.column + 0.5), middle(point.row)]; if (place) context.lineTo(x, y); else context.moveTo(x, y); });
+        mark.path.forEach((point, place) => { const [x, y] = [xOf(point.column + 0.5), middle(point.row)]; if (place) context.lineTo(x, y); else context.moveTo(x, y); });
         context.stroke(); context.setLineDash([]);
         [bx, by] = [(x0 + x1) / 2 + 14, (y0 + y1) / 2 - 12];
       }
@@ -331,21 +330,6 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
         <span>{UNITS[metric][1]}</span><span class="grow" /><span class="row"><i class="hs" />no data</span><button type="button" class="btn sm" onClick={save}>Save as PNG</button></div>
     </>
   );
-}
-
-/** Whether the load goes up in the map, to the front of the keys: the busiest row at the end is above that at the start. */
-function isPrepend(mark: HeatView['marks'][number], grid: Float64Array, view: HeatView): boolean {
-  const busiest = (from: number, to: number) => {
-    let [best, most] = [mark.row_from, -1];
-    for (let row = mark.row_from; row <= mark.row_to; row++) {
-      let sum = 0;
-      for (let column = from; column <= to; column++) sum += grid[row * view.columns.length + column] ?? 0;
-      if (sum > most) [best, most] = [row, sum];
-    }
-    return best;
-  };
-  const part = Math.max(0, Math.floor((mark.column_to - mark.column_from) / 6));
-  return busiest(mark.column_from, mark.column_from + part) > busiest(mark.column_to - part, mark.column_to);
 }
 
 function fit(context: CanvasRenderingContext2D, text: string, width: number): string {
