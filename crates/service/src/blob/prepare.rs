@@ -23,6 +23,7 @@ use super::change::BlobLocation;
 use super::put::settle;
 use super::receive::Unnamed;
 use super::rows::note_row;
+use crate::catalog::to_its_end;
 use crate::codec::{Reader, put_time};
 use crate::failure::Failure;
 
@@ -87,11 +88,12 @@ impl Preparation {
         Ok(())
     }
 
+    /// Goes on if its caller does not: what rows name stays, and the note goes after they are written.
     async fn write(&mut self) -> Result<(), Failure> {
         let (rows, unnamed) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.unnamed));
         self.bytes = 0;
         let is_first = self.note.is_none();
-        let note = self.note.get_or_insert_with(|| {
+        let note = self.note.take().unwrap_or_else(|| {
             Box::new(Note {
                 blobs: self.blobs.clone(),
                 location: self.location.clone(),
@@ -99,20 +101,13 @@ impl Preparation {
                 is_settled: false,
             })
         });
-        let mut names: Vec<&[u8]> = vec![&note.row];
-        names.extend(rows.keys().map(Vec::as_slice));
-        let decide = |now: DateTime, found: &[Option<StoredRow>]| {
-            if !is_first && found[0].is_none() {
-                return Err(ErrorCode::ServerBusy.into());
-            }
-            let mut changes = vec![Change::Put { index: 0, body: encode_note(now).into() }];
-            let bodies = rows.values().enumerate();
-            changes.extend(bodies.map(|(at, body)| Change::Put { index: 1 + at, body: body.clone() }));
-            Ok((changes, ()))
-        };
-        let done = self.blobs.transact(&self.location, &names, decide).await;
-        settle(unnamed, &done);
-        done
+        let written = to_its_end(async move {
+            let done = note.write(&rows, is_first).await;
+            settle(unnamed, &done);
+            done.map(|()| note)
+        });
+        self.note = Some(written.await?);
+        Ok(())
     }
 
     /// What is left to write with the record, and what no row names yet.
@@ -163,6 +158,24 @@ impl Further {
 impl From<Vec<(Vec<u8>, Bytes)>> for Further {
     fn from(rows: Vec<(Vec<u8>, Bytes)>) -> Self {
         Self { rows, note: None }
+    }
+}
+
+impl Note {
+    /// Writes rows that it speaks of, and the note itself. It must be there, unless these are the first ones.
+    async fn write(&self, rows: &BTreeMap<Vec<u8>, Bytes>, is_first: bool) -> Result<(), Failure> {
+        let mut names: Vec<&[u8]> = vec![&self.row];
+        names.extend(rows.keys().map(Vec::as_slice));
+        let decide = |now: DateTime, found: &[Option<StoredRow>]| {
+            if !is_first && found[0].is_none() {
+                return Err(ErrorCode::ServerBusy.into());
+            }
+            let mut changes = vec![Change::Put { index: 0, body: encode_note(now).into() }];
+            let bodies = rows.values().enumerate();
+            changes.extend(bodies.map(|(at, body)| Change::Put { index: 1 + at, body: body.clone() }));
+            Ok((changes, ()))
+        };
+        self.blobs.transact(&self.location, &names, decide).await
     }
 }
 
