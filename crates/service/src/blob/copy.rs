@@ -387,6 +387,10 @@ impl Blobs {
                 let copied = self.copy_data(from, &data, to, so_far).await?;
                 pieces.push(Piece { block, data: copied.data() });
                 unnamed.push(copied);
+                if rows.is_due() {
+                    let (row, body) = (pieces_row(rows.generation, number), encode_pieces(&pieces));
+                    rows.add(row, body.into(), unnamed.drain(..)).await?;
+                }
             }
             rows.add(pieces_row(rows.generation, number), encode_pieces(&pieces).into(), unnamed).await?;
             number += 1;

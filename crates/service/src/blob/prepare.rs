@@ -3,7 +3,8 @@
 //! They are rows of a fresh generation, so nobody sees them before one transaction names the generation in the record.
 //! What is not named is dead (`tidy.rs`), so a note says while they are written that the generation is not, and when the
 //! last of them were. The transaction that names the generation removes the note, and fails if the note is gone. What is
-//! given up is removed at once; a crash leaves it to the scrubber, which removes notes that are a day old.
+//! given up is removed at once; a crash leaves it to the scrubber, which removes notes that are a day old. It also drops
+//! contents of that age that no row names, so what takes long is written every hour, however little it is.
 //!
 //! ```text
 //! a note: u8 version = 1 | time of the last rows
@@ -32,6 +33,8 @@ const VERSION: u8 = 1;
 pub(crate) const STEP_ROWS_MAX: usize = 512;
 /// Bytes of one transaction: the committer serves others between two of them.
 pub(crate) const STEP_BYTES_MAX: usize = 1024 * 1024;
+/// Time after which rows are written, however few they are.
+const STEP_SECONDS_MAX: u64 = 60 * 60;
 
 /// Rows of a generation that no record names yet.
 pub(crate) struct Preparation {
@@ -41,6 +44,8 @@ pub(crate) struct Preparation {
     rows: BTreeMap<Vec<u8>, Bytes>,
     bytes: usize,
     unnamed: Vec<Unnamed>,
+    /// When the last rows were written, or when this began.
+    written: DateTime,
     note: Option<Box<Note>>,
 }
 
@@ -68,8 +73,14 @@ impl Preparation {
             rows: BTreeMap::new(),
             bytes: 0,
             unnamed: Vec::new(),
+            written: blobs.clock.now(),
             note: None,
         }
+    }
+
+    /// Whether what is not written yet has waited long: whoever adds rows slowly adds what there is now.
+    pub fn is_due(&self) -> bool {
+        self.blobs.clock.now().seconds_between(self.written) >= STEP_SECONDS_MAX
     }
 
     /// Adds a row of the generation, and what it names. A row that was added before is replaced.
@@ -82,7 +93,7 @@ impl Preparation {
         self.bytes += row.len() + body.len();
         self.rows.insert(row, body);
         self.unnamed.extend(unnamed);
-        if self.rows.len() >= STEP_ROWS_MAX || self.bytes >= STEP_BYTES_MAX {
+        if self.rows.len() >= STEP_ROWS_MAX || self.bytes >= STEP_BYTES_MAX || self.is_due() {
             self.write().await?;
         }
         Ok(())
@@ -91,7 +102,7 @@ impl Preparation {
     /// Goes on if its caller does not: what rows name stays, and the note goes after they are written.
     async fn write(&mut self) -> Result<(), Failure> {
         let (rows, unnamed) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.unnamed));
-        self.bytes = 0;
+        (self.bytes, self.written) = (0, self.blobs.clock.now());
         let is_first = self.note.is_none();
         let note = self.note.take().unwrap_or_else(|| {
             Box::new(Note {
