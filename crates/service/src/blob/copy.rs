@@ -29,6 +29,7 @@ use super::receive::Unnamed;
 use super::record::{Body, Record, StoredTier};
 use super::rows::pieces_row;
 use super::sums::Sums;
+use crate::catalog::to_its_end;
 use crate::execute::Overwrites;
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
@@ -104,7 +105,7 @@ impl Blobs {
         };
         let replacement = Replacement {
             kind: sealed(kind, copy.seals),
-            body: copied.body,
+            body: copied.body.clone(),
             new: NewBlob {
                 headers: record.headers.clone(),
                 metadata: if copy.metadata.is_empty() {
@@ -120,11 +121,17 @@ impl Blobs {
             answer,
             overwrites,
         };
-        let target = location.clone();
-        let replaced = self.replace(location, replacement, copied.further, copied.unnamed).await?;
-        if let Some(pending) = pending {
-            self.start_copy(target, pending);
-        }
+        let blobs = self.clone();
+        // A client that goes away leaves no target that waits for bytes which nobody copies.
+        let replaced = to_its_end(async move {
+            let CopiedBody { further, unnamed, .. } = copied;
+            let replaced = blobs.replace(location.clone(), replacement, further, unnamed).await?;
+            if let Some(pending) = pending {
+                blobs.start_copy(location, pending);
+            }
+            Ok(replaced)
+        })
+        .await?;
         Ok(BlobCopied {
             changed: Changed(replaced.changed),
             id,
