@@ -52,6 +52,12 @@ impl Blobs {
         row.map(|row| decode_record(location, &row)).transpose()
     }
 
+    /// The same, with the version of its row: as long as that is the same, no snapshot was taken, deleted or brought back.
+    pub async fn record_row(&self, location: &BlobLocation) -> Result<Option<(Record, DateTime)>, Failure> {
+        let row = self.engine.get(location.space, &location.partition, RECORD_ROW).await?;
+        row.map(|row| Ok((decode_record(location, &row)?, row.version))).transpose()
+    }
+
     /// The state of a blob that a request means. Snapshots and versions have no lease.
     pub async fn state(&self, location: &BlobLocation, target: &BlobTarget) -> Result<Record, Failure> {
         self.find_state(location, target).await?.ok_or_else(|| ErrorCode::BlobNotFound.into())
