@@ -304,6 +304,13 @@ impl Record {
         self.pending_copy().map_or(Ok(()), |_| Err(ErrorCode::PendingCopyOperation))
     }
 
+    /// Ends the copy of a target that is deleted: what is had back of it later waits for nobody.
+    pub fn give_up_copy(&mut self, now: DateTime) {
+        if self.pending_copy().is_some() {
+            self.end_copy(CopyStatus::Aborted, None, now);
+        }
+    }
+
     fn end_copy(&mut self, status: CopyStatus, description: Option<String>, now: DateTime) {
         if let Some(copy) = self.copy.take() {
             let copied = if status == CopyStatus::Success { copy.total } else { copy.copied };

@@ -171,7 +171,8 @@ impl Blobs {
                 } else {
                     changes.push(Change::Delete { index: 0 });
                     changes.extend(rows[1].is_some().then_some(Change::Delete { index: 1 }));
-                    let kept = Record { lease: None, snapshots: 0, is_shared: true, ..record.clone() };
+                    let mut kept = Record { lease: None, snapshots: 0, is_shared: true, ..record.clone() };
+                    kept.give_up_copy(now);
                     let kept = if keep.versions {
                         Some(Earlier { role: Role::Version, deleted: None, record: kept })
                     } else {
