@@ -12,6 +12,7 @@ use tavola_model::{
 use super::Blobs;
 use super::change::{BlobLocation, existing_in, put_record};
 use super::conditions::{Unmet, check_write};
+use super::keep::next_tick;
 use super::put::ATTEMPTS_MAX;
 use super::record::{Body, Record, StoredTier};
 use super::rows::{Earlier, RECORD_ROW, Role, damaged, earlier_row};
@@ -200,16 +201,20 @@ impl Blobs {
             return self.change_record(location, conditions, change).await;
         }
         let generation = self.fresh_generation();
+        let mut kept_after = DateTime::MIN;
         for _ in 0..ATTEMPTS_MAX {
             // The old version has a row of its own, which must be named in advance.
             let record = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?;
             let (known, known_changed) = (record.kept_at(), record.changed);
             let is_unwritten = self.is_newest_unwritten(location, &record).await?;
+            let kept_at = known.max(kept_after);
+            let mut is_taken = false;
             let done = self
-                .transact(location, &[RECORD_ROW, &earlier_row(known)], |now, rows| {
+                .transact(location, &[RECORD_ROW, &earlier_row(kept_at)], |now, rows| {
                     let mut record = existing_in(location, &rows[0])?;
                     record.lease = check_write(conditions, Some(&record), now, of_change)?;
-                    if record.kept_at() != known {
+                    is_taken = rows[1].is_some();
+                    if record.kept_at() != known || is_taken {
                         return Ok((Vec::new(), None));
                     }
                     let is_unwritten = is_unwritten && record.changed == known_changed;
@@ -223,6 +228,9 @@ impl Blobs {
                 .await?;
             if let Some(value) = done {
                 return Ok(value);
+            }
+            if is_taken {
+                kept_after = next_tick(kept_at);
             }
         }
         Err(ErrorCode::ServerBusy.into())

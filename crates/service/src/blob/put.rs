@@ -11,6 +11,7 @@ use tavola_model::{
 use super::Blobs;
 use super::change::{BlobLocation, put_record, record_in};
 use super::conditions::{Unmet, check_write};
+use super::keep::next_tick;
 use super::pieces::Data;
 use super::prepare::Further;
 use super::receive::Unnamed;
@@ -151,10 +152,14 @@ impl Blobs {
         basis: Option<&Basis>,
     ) -> Result<Option<(Option<Superseded>, Replaced)>, Failure> {
         let keep = self.keep_policy(location).await?;
+        let mut kept_after = DateTime::MIN;
         for _ in 0..ATTEMPTS_MAX {
-            // What is kept of the blob as it was has a row of its own, which must be named in advance.
+            // What is kept of the blob as it was has a row of its own, which must be named in advance. No other state is
+            // overwritten: the time of a version may be ahead of the clock, so a later blob can have the same.
             let known = if keep.keeps_overwritten() { self.record(location).await? } else { None };
-            let earlier = known.as_ref().map(|known| earlier_row(known.kept_at()));
+            let kept_at = known.as_ref().map(|known| known.kept_at().max(kept_after));
+            let earlier = kept_at.map(earlier_row);
+            let mut is_taken = false;
             let mut rows = vec![RECORD_ROW, STAGE_ROW];
             rows.extend(further.names());
             rows.extend(earlier.as_deref());
@@ -170,7 +175,8 @@ impl Blobs {
                 }
                 let named = |record: Option<&Record>| record.map(|record| (record.changed, record.kept_at()));
                 let is_known = named(old.as_ref()) == named(known.as_ref());
-                if keep.keeps_overwritten() && !is_known {
+                is_taken = rows.get(2 + further.count()).is_some_and(Option::is_some);
+                if keep.keeps_overwritten() && (!is_known || is_taken) {
                     return Ok((Vec::new(), Attempt::Again));
                 }
                 let version = keep.versions.then(|| old.as_ref().map_or(now, |old| old.next_version(now)));
@@ -190,6 +196,7 @@ impl Blobs {
             match self.transact(location, &rows, decide).await? {
                 Attempt::Done(done) => return Ok(Some(*done)),
                 Attempt::Stale => return Ok(None),
+                Attempt::Again if is_taken => kept_after = kept_at.map_or(DateTime::MIN, next_tick),
                 Attempt::Again => {}
             }
         }

@@ -38,19 +38,22 @@ impl Blobs {
     pub async fn take_snapshot(&self, account: &AccountName, asked: SnapshotBlob) -> Result<Taken, Failure> {
         let location = self.location(account, &asked.blob).await?;
         let generation = self.fresh_generation();
-        let mut after = DateTime::MIN;
+        let (mut after, mut kept_after) = (DateTime::MIN, DateTime::MIN);
         for _ in 0..ATTEMPTS_MAX {
             // The name of a snapshot is its time, which must be known before the transaction gives one.
             let known = self.record(&location).await?.ok_or(ErrorCode::BlobNotFound)?;
-            let time = self.clock.now().max(next_tick(known.changed.max(known.kept_at()))).max(after);
-            let (row, own) = (earlier_row(time), earlier_row(known.kept_at()));
+            let kept_at = known.kept_at().max(kept_after);
+            let time = self.clock.now().max(next_tick(known.changed.max(kept_at))).max(after);
+            let (row, own) = (earlier_row(time), earlier_row(kept_at));
+            let mut is_taken = false;
             let is_unwritten = self.is_newest_unwritten(&location, &known).await?;
             let taken = self
                 .transact(&location, &[RECORD_ROW, &row, &own], |now, rows| {
                     let mut record = existing_in(&location, &rows[0])?;
                     check_unleased(&asked.conditions, &record, now)?;
                     let is_same = !self.versions || record.kept_at() == known.kept_at();
-                    if rows[1].is_some() || record.changed >= time || !is_same {
+                    is_taken = self.versions && rows[2].is_some();
+                    if rows[1].is_some() || record.changed >= time || !is_same || is_taken {
                         return Ok((Vec::new(), None));
                     }
                     let is_unwritten = is_unwritten && record.changed == known.changed;
@@ -78,6 +81,9 @@ impl Blobs {
                 return Ok(taken);
             }
             after = next_tick(time);
+            if is_taken {
+                kept_after = next_tick(kept_at);
+            }
         }
         Err(ErrorCode::ServerBusy.into())
     }
@@ -115,6 +121,7 @@ impl Blobs {
     ) -> Result<bool, Failure> {
         let keep = self.keep_policy(&location).await?;
         let (mut attempts, mut from, mut contents) = (0, DateTime::MIN, Vec::new());
+        let mut kept_after = DateTime::MIN;
         while attempts < ATTEMPTS_MAX {
             let (known, version) = self.record_row(&location).await?.ok_or(ErrorCode::BlobNotFound)?;
             // Where versions are kept, snapshots can come back before their blob does, and nobody has counted them.
@@ -130,9 +137,11 @@ impl Blobs {
                 continue;
             }
             let rows: Vec<Vec<u8>> = snapshots.iter().map(|(time, _)| earlier_row(*time)).collect();
-            let own = earlier_row(known.kept_at());
+            let kept_at = known.kept_at().max(kept_after);
+            let own = earlier_row(kept_at);
             let mut names = vec![RECORD_ROW, STAGE_ROW, own.as_slice()];
             names.extend(rows.iter().map(Vec::as_slice));
+            let mut is_taken = false;
             let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
                 let record = existing_in(&location, &rows[0])?;
                 check_write(&delete.conditions, Some(&record), now, |unmet| match unmet {
@@ -178,6 +187,10 @@ impl Blobs {
                     } else {
                         deleted.map(|_| Earlier { role: Role::Base, deleted, record: kept })
                     };
+                    is_taken = kept.is_some() && rows[2].is_some();
+                    if is_taken {
+                        return Ok((Vec::new(), None));
+                    }
                     if let Some(kept) = kept {
                         changes.push(Change::Put { index: 2, body: kept.encode().into() });
                     }
@@ -191,6 +204,9 @@ impl Blobs {
             };
             let Some(superseded) = self.transact(&location, &names, decide).await? else {
                 attempts += 1;
+                if is_taken {
+                    kept_after = next_tick(kept_at);
+                }
                 continue;
             };
             contents.extend(snapshots.iter().filter_map(|(_, earlier)| match &earlier.record.body {
