@@ -47,11 +47,15 @@ impl Blobs {
         let first = lister.first_partition(prefix);
         let mut from = Position::partition_start(&first);
         if let Some(at) = lister.goes_on_at(&first) {
-            // The states before were listed on the pages before.
-            lister.group.record = self.row_body(container.space, &first, RECORD_ROW).await?;
-            lister.group.stage = self.row_body(container.space, &first, STAGE_ROW).await?;
-            from = Position::at(&first, &earlier_row(at));
-            lister.group.partition = first;
+            // The states before were listed on the pages before. One of them may be the last version, though, by which a
+            // blob that is deleted is listed.
+            let record = self.row_body(container.space, &first, RECORD_ROW).await?;
+            if record.is_some() || !lister.asked.include.deleted_with_versions {
+                lister.group.record = record;
+                lister.group.stage = self.row_body(container.space, &first, STAGE_ROW).await?;
+                from = Position::at(&first, &earlier_row(at));
+                lister.group.partition = first;
+            }
         }
         loop {
             let range = ScanRange { from, before: before.clone() };
