@@ -209,7 +209,7 @@ impl Blobs {
 
     /// The generations of pages that rows of a blob name, as of one moment, newer ones before older ones. Cells move only
     /// from newer to older generations (`fold.rs`), so whoever looks through them in this order misses none.
-    async fn page_generations(&self, location: &BlobLocation) -> Result<Vec<u64>, Failure> {
+    pub(super) async fn page_generations(&self, location: &BlobLocation) -> Result<Vec<u64>, Failure> {
         let mut states: Vec<Vec<u64>> = Vec::new();
         self.visit_rows(location, &[], &[], |row, body| {
             if row == RECORD_ROW {

@@ -13,6 +13,7 @@
 //! `changed` is the ETag and Last-Modified. It is not the version of the row: a lease changes the row and keeps the ETag.
 
 use bytes::Bytes;
+use tavola_engine::ContentId;
 use tavola_model::{
     AccessTier, BlobHeaders, BlobKind, BlobProperties, BlobTags, BlobVersion, Changed, CopyShown, CopyStatus,
     DateTime, Guid, Metadata, RehydratePriority, TIER_DEFAULT, TierShown,
@@ -85,6 +86,14 @@ impl Body {
         match self {
             Self::Data(data) => data.length(),
             Self::Pieces { length, .. } | Self::Pages { length, .. } => *length,
+        }
+    }
+
+    /// The content that it names itself; those that its rows name are left out.
+    pub fn content(&self) -> Option<ContentId> {
+        match self {
+            Self::Data(data) => data.content(),
+            Self::Pieces { .. } | Self::Pages { .. } => None,
         }
     }
 
@@ -349,7 +358,7 @@ fn body(reader: &mut Reader<'_>) -> Option<Body> {
 mod tests {
     use super::*;
     use crate::codec::fixture::{bytes, hex};
-    use tavola_engine::{Content, ContentId};
+    use tavola_engine::Content;
 
     fn full() -> Record {
         let time = DateTime::from_ticks(638_000_000_000_000_001).unwrap();

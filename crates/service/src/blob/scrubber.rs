@@ -210,12 +210,12 @@ impl Blobs {
         let mut dropped = 0;
         for ((space, partition), contents) in by_owner {
             let location = location_of(space, partition)?;
-            let alive = match self.tidy_old(&location).await {
-                Ok(()) => self.named(&location).await.map(|named| named.alive),
+            let unnamed = match self.tidy_old(&location).await {
+                Ok(()) => self.unreferenced(&location, contents.iter().copied().collect()).await,
                 Err(failure) => Err(failure),
             };
-            let unnamed: Vec<ContentId> = match alive {
-                Ok(alive) => contents.into_iter().filter(|id| !alive.contains(id)).collect(),
+            let unnamed = match unnamed {
+                Ok(unnamed) => unnamed,
                 // The container is gone, and all its contents with it.
                 Err(failure) if failure.is_space_missing() => contents,
                 Err(failure) => {

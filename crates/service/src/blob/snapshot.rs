@@ -209,10 +209,7 @@ impl Blobs {
                 }
                 continue;
             };
-            contents.extend(snapshots.iter().filter_map(|(_, earlier)| match &earlier.record.body {
-                Body::Data(data) => data.content(),
-                Body::Pieces { .. } | Body::Pages { .. } => None,
-            }));
+            contents.extend(snapshots.iter().filter_map(|(_, earlier)| earlier.record.body.content()));
             if let (true, Some((last, _))) = (has_more, snapshots.last()) {
                 from = next_tick(*last);
                 continue;
@@ -318,10 +315,7 @@ impl Blobs {
             })
             .await?;
         if is_permanent {
-            let contents = match &removed.body {
-                Body::Data(data) => data.content().into_iter().collect(),
-                Body::Pieces { .. } | Body::Pages { .. } => Vec::new(),
-            };
+            let contents = removed.body.content().into_iter().collect();
             let superseded = Superseded { record: None, had_stage: true, is_kept: false };
             self.tidy_later(location, contents, superseded);
         }

@@ -3,18 +3,23 @@
 //! What a record, an earlier state, the stage or a note names is alive; a generation that none of them names is dead for ever,
 //! because only what is alive is ever named again. So the rows of dead generations can be removed at any time, and a
 //! content that only they named can be dropped after them. A crash before that leaves it to the scrubber.
+//!
+//! A blob may have more rows than memory holds, so dead ones are removed some at a time. A scan of many rows is not one
+//! snapshot on every engine: what names generations is read again behind it, and if it is not what it was before, the scan
+//! counts for nothing.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tavola_engine::{ContentId, SpaceId};
-use tavola_model::BlobTags;
+use tavola_model::{BlobTags, ErrorCode};
 
 use super::Blobs;
 use super::cell::Cell;
 use super::change::BlobLocation;
-use super::pieces::{Data, decode_pieces};
+use super::pages::scan_cells;
+use super::pieces::decode_pieces;
 use super::put::Superseded;
 use super::record::{Body, Record};
 use super::rows::{
@@ -24,16 +29,29 @@ use crate::failure::Failure;
 
 /// Rows that one transaction removes.
 const ROWS_A_STEP_MAX: usize = 256;
+/// Dead rows that are held at a time.
+const DEAD_ROWS_MAX: usize = 16 * 1024;
+/// Contents of dead rows that are held at a time, but for those of the last row.
+const CONTENTS_MAX: usize = 256 * 1024;
+/// How often a scan is made again because the blob was changed meanwhile.
+const ATTEMPTS_MAX: usize = 8;
 
-/// What the rows of a blob name.
-#[derive(Debug, Default)]
-pub(crate) struct Named {
-    /// Contents that a living row names.
-    pub alive: HashSet<ContentId>,
-    /// Contents that only dead rows name.
-    pub dead: HashSet<ContentId>,
-    /// Rows of dead generations.
-    pub dead_rows: Vec<Vec<u8>>,
+/// What the states, the stage and the notes of a blob name: what else is there is dead.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Names {
+    generations: HashSet<u64>,
+    stage: Option<u64>,
+    contents: HashSet<ContentId>,
+}
+
+/// Some dead rows of a blob.
+#[derive(Default)]
+struct DeadRows {
+    rows: Vec<Vec<u8>>,
+    /// The contents that they name.
+    contents: Vec<ContentId>,
+    /// Where the next ones may be.
+    next: Option<Vec<u8>>,
 }
 
 impl Blobs {
@@ -60,9 +78,7 @@ impl Blobs {
                 let mut contents = contents;
                 if let Some(record) = &superseded.record {
                     blobs.unindex_tags(&location, &record.tags, &BlobTags::default()).await?;
-                    if let Body::Data(data) = &record.body {
-                        contents.extend(data.content());
-                    }
+                    contents.extend(record.body.content());
                 }
                 blobs.tidy(&location, &contents).await?;
                 blobs.fold(&location).await
@@ -86,10 +102,7 @@ impl Blobs {
     ) -> Result<(), Failure> {
         let Some(old) = &superseded.record else { return self.tidy(location, &[]).await };
         self.unindex_tags(location, &old.tags, tags_now).await?;
-        let content = match &old.body {
-            Body::Data(data) => data.content(),
-            Body::Pieces { .. } | Body::Pages { .. } => None,
-        };
+        let content = old.body.content();
         let may_be_named = superseded.had_stage || superseded.is_kept || old.is_shared;
         match content {
             Some(content) if !may_be_named => self.drop_contents(location.space, &[content]).await,
@@ -98,76 +111,140 @@ impl Blobs {
         }
     }
 
-    /// Removes the dead rows of a blob, and drops the contents that no living row names: those of dead rows, and
-    /// these, which an overwritten row named.
+    /// Removes the dead rows of a blob, and drops the contents that no other row names: those of dead rows, and these,
+    /// which an overwritten row named.
     pub async fn tidy(&self, location: &BlobLocation, overwritten: &[ContentId]) -> Result<(), Failure> {
-        let mut named = self.named(location).await?;
-        named.dead.extend(overwritten);
-        for rows in named.dead_rows.chunks(ROWS_A_STEP_MAX) {
-            let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
-            self.remove_rows(location, &rows).await?;
-        }
-        let dead: Vec<ContentId> = named.dead.difference(&named.alive).copied().collect();
-        if !dead.is_empty() {
-            self.drop_contents(location.space, &dead).await?;
+        let mut contents: HashSet<ContentId> = overwritten.iter().copied().collect();
+        let mut from = Some(vec![PIECES]);
+        while let Some(start) = from {
+            let dead = self.dead_rows(location, &start).await?;
+            for rows in dead.rows.chunks(ROWS_A_STEP_MAX) {
+                let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+                self.remove_rows(location, &rows).await?;
+            }
+            contents.extend(dead.contents);
+            from = dead.next;
+            if from.is_none() || contents.len() >= CONTENTS_MAX {
+                let unnamed = self.unreferenced(location, std::mem::take(&mut contents)).await?;
+                if !unnamed.is_empty() {
+                    self.drop_contents(location.space, &unnamed).await?;
+                }
+            }
         }
         Ok(())
     }
 
-    /// What the rows of a blob name, as of one moment.
-    pub async fn named(&self, location: &BlobLocation) -> Result<Named, Failure> {
-        let (mut generations, mut stage, mut named) = (HashSet::new(), None, Named::default());
-        // What names a generation comes before its rows, so none of them has to be kept.
+    /// Those of these contents that no row of their blob names.
+    pub async fn unreferenced(
+        &self,
+        location: &BlobLocation,
+        contents: HashSet<ContentId>,
+    ) -> Result<Vec<ContentId>, Failure> {
+        if contents.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut before = self.names(location).await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let mut unnamed = contents.clone();
+            self.visit_rows(location, &[], &[], |row, body| {
+                for content in contents_in(row, &body)? {
+                    unnamed.remove(&content);
+                }
+                Some(if unnamed.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })
+            .await?;
+            // Cells may have moved past the scan, to an older generation (`fold.rs`).
+            for generation in self.page_generations(location).await? {
+                if unnamed.is_empty() {
+                    break;
+                }
+                scan_cells(self.engine.as_ref(), location, generation, 0..u64::MAX, |_, body| {
+                    let Some(cell) = Cell::decode(&body) else { return ControlFlow::Break(Err(())) };
+                    for content in cell.contents() {
+                        unnamed.remove(&content);
+                    }
+                    ControlFlow::Continue(())
+                })
+                .await?;
+            }
+            let after = self.names(location).await?;
+            if before == after {
+                return Ok(unnamed.into_iter().collect());
+            }
+            before = after;
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    /// The first dead rows from one on.
+    async fn dead_rows(&self, location: &BlobLocation, from: &[u8]) -> Result<DeadRows, Failure> {
+        let mut before = self.names(location).await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let mut dead = DeadRows::default();
+            self.visit_rows(location, &[], from, |row, body| {
+                let Some((kind, generation, _)) = split_row(row) else {
+                    return Some(ControlFlow::Continue(()));
+                };
+                let is_alive = match kind {
+                    PIECES | PAGES => before.generations.contains(&generation),
+                    STAGED => before.stage == Some(generation),
+                    _ => true,
+                };
+                if is_alive {
+                    return Some(ControlFlow::Continue(()));
+                }
+                if dead.rows.len() >= DEAD_ROWS_MAX || dead.contents.len() >= CONTENTS_MAX {
+                    dead.next = Some(row.to_vec());
+                    return Some(ControlFlow::Break(()));
+                }
+                dead.contents.extend(contents_in(row, &body)?);
+                dead.rows.push(row.to_vec());
+                Some(ControlFlow::Continue(()))
+            })
+            .await?;
+            let after = self.names(location).await?;
+            if dead.rows.is_empty() || before == after {
+                return Ok(dead);
+            }
+            before = after;
+        }
+        Err(ErrorCode::ServerBusy.into())
+    }
+
+    async fn names(&self, location: &BlobLocation) -> Result<Names, Failure> {
+        let mut names = Names::default();
         self.visit_rows(location, &[], &[], |row, body| {
-            if row == RECORD_ROW {
-                note(&Record::decode(&body)?, &mut generations, &mut named.alive);
-                return Some(ControlFlow::Continue(()));
-            }
             if row == STAGE_ROW {
-                stage = Some(Stage::decode(&body)?.generation);
+                names.stage = Some(Stage::decode(&body)?.generation);
                 return Some(ControlFlow::Continue(()));
             }
-            let Some((kind, generation, _)) = split_row(row) else { return Some(ControlFlow::Continue(())) };
-            let (is_alive, contents): (bool, Vec<ContentId>) = match kind {
-                EARLIER => {
-                    note(&Earlier::decode(&body)?.record, &mut generations, &mut named.alive);
+            let record = match row.first()? {
+                _ if row == RECORD_ROW => Record::decode(&body)?,
+                &EARLIER => Earlier::decode(&body)?.record,
+                &NOTE => {
+                    names.generations.insert(split_row(row)?.1);
                     return Some(ControlFlow::Continue(()));
                 }
-                NOTE => {
-                    generations.insert(generation);
-                    return Some(ControlFlow::Continue(()));
-                }
-                PIECES => {
-                    let pieces = decode_pieces(&body)?;
-                    let contents = pieces.iter().filter_map(|piece| piece.data.content()).collect();
-                    (generations.contains(&generation), contents)
-                }
-                STAGED => {
-                    let data = decode_data(&body)?;
-                    (stage == Some(generation), data.content().into_iter().collect())
-                }
-                PAGES => {
-                    let cell = Cell::decode(&body)?;
-                    (generations.contains(&generation), cell.contents().collect())
-                }
+                kind if *kind >= PIECES => return Some(ControlFlow::Break(())),
                 _ => return Some(ControlFlow::Continue(())),
             };
-            if is_alive {
-                named.alive.extend(contents);
-            } else {
-                named.dead.extend(contents);
-                named.dead_rows.push(row.to_vec());
-            }
+            names.generations.extend(record.body.generations());
+            names.contents.extend(record.body.content());
             Some(ControlFlow::Continue(()))
         })
         .await?;
-        Ok(named)
+        Ok(names)
     }
 }
 
-fn note(record: &Record, generations: &mut HashSet<u64>, alive: &mut HashSet<ContentId>) {
-    generations.extend(record.body.generations());
-    if let Body::Data(data) = &record.body {
-        alive.extend(Data::content(data));
-    }
+/// The contents that a row names; `None` if it does not say what it should.
+fn contents_in(row: &[u8], body: &[u8]) -> Option<Vec<ContentId>> {
+    Some(match row.first()? {
+        _ if row == RECORD_ROW => Record::decode(body)?.body.content().into_iter().collect(),
+        &EARLIER => Earlier::decode(body)?.record.body.content().into_iter().collect(),
+        &PIECES => decode_pieces(body)?.iter().filter_map(|piece| piece.data.content()).collect(),
+        &STAGED => decode_data(body)?.content().into_iter().collect(),
+        &PAGES => Cell::decode(body)?.contents().collect(),
+        _ => Vec::new(),
+    })
 }
