@@ -21,7 +21,11 @@ pub struct HeldClock(AtomicU64);
 
 impl HeldClock {
     pub fn pass_seconds(&self, seconds: u64) {
-        self.0.fetch_add(seconds * 10_000_000, Ordering::Relaxed);
+        self.pass_ticks(seconds * 10_000_000);
+    }
+
+    pub fn pass_ticks(&self, ticks: u64) {
+        self.0.fetch_add(ticks, Ordering::Relaxed);
     }
 }
 
@@ -97,15 +101,12 @@ impl Bench {
 
     /// Lets what is deleted be had back for so many days.
     pub fn retain_deleted(&self, days: u32) {
-        let account = AccountName::parse("devstoreaccount1").unwrap();
-        let patch = ServicePropertiesPatch {
-            delete_retention: Some(DeleteRetention { days: Some(days), ..DeleteRetention::default() }),
-            ..ServicePropertiesPatch::default()
-        };
-        let set = Command::Account(AccountCommand::SetServiceProperties(Box::new(patch)));
-        let permitted = Permitted::unchecked_for_test(account, set, None).at_service(StorageService::Blob);
-        let done = self.runtime.block_on(self.service.execute(permitted)).unwrap();
-        assert!(matches!(done, Outcome::Account(_)), "{done:?}");
+        self.runtime.block_on(retain_deleted(&self.service, Some(days)));
+    }
+
+    /// Lets what is deleted from now on be gone.
+    pub fn retain_nothing(&self) {
+        self.runtime.block_on(retain_deleted(&self.service, None));
     }
 
     /// The refusal of a command, with all that it tells.
@@ -124,6 +125,19 @@ impl Bench {
         });
         self.contents.bytes()
     }
+}
+
+/// Lets what is deleted be had back for so many days.
+pub async fn retain_deleted(service: &Service, days: Option<u32>) {
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    let patch = ServicePropertiesPatch {
+        delete_retention: Some(DeleteRetention { days, ..DeleteRetention::default() }),
+        ..ServicePropertiesPatch::default()
+    };
+    let set = Command::Account(AccountCommand::SetServiceProperties(Box::new(patch)));
+    let permitted = Permitted::unchecked_for_test(account, set, None).at_service(StorageService::Blob);
+    let done = service.execute(permitted).await.unwrap();
+    assert!(matches!(done, Outcome::Account(_)), "{done:?}");
 }
 
 pub fn clock() -> Arc<HeldClock> {

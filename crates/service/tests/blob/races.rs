@@ -6,12 +6,14 @@ use bytes::{Bytes, BytesMut};
 use tavola_auth::Permitted;
 use tavola_engine::SourceError;
 use tavola_model::{
-    AccountName, AppendConditions, BlobCommand, BlobConditions, Command, DeleteSnapshots, ErrorCode, NewKind,
-    PutPages, SequenceConditions, TransferSums,
+    AccountName, AppendConditions, BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobProperties,
+    BlobTags, BlobTarget, Command, CopyStatus, DeleteSnapshots, ErrorCode, Metadata, NewKind, PutPages,
+    SequenceConditions, SetBlobTags, SnapshotBlob, TransferSums,
 };
-use tavola_service::ServiceSettings;
+use tavola_service::{ScrubPace, ServiceSettings};
+use tokio::sync::oneshot;
 
-use crate::bench::{append, bytes, commit, copy_blob, delete, execute, get, new_blob, path, put_block};
+use crate::bench::{append, bytes, commit, copy_blob, delete, execute, get, head, new_blob, path, put_block};
 use crate::watched::Watched;
 
 const CELL: u64 = 64 * 1024;
@@ -129,4 +131,136 @@ fn a_page_blob_that_is_written_while_it_is_copied_is_not_copied_in_part() {
     // Nobody writes any more.
     watched.bench.run(BlobCommand::CopyBlob(Box::new(copy_blob("disk", "copy")))).unwrap();
     assert!(watched.bench.get("copy").unwrap() == watched.bench.get("disk").unwrap());
+}
+
+fn properties(watched: &Watched, target: BlobTarget) -> BlobProperties {
+    match watched.bench.run(head(target, BlobConditions::default())).unwrap() {
+        BlobOutcome::BlobPropertiesFetched(properties) => *properties,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Copies `log` to `copy` until a transaction is done, so many before it; then the client goes away.
+fn copy_without_answer(watched: &Watched, transactions_before: usize) -> oneshot::Sender<()> {
+    let (reach, reached) = oneshot::channel();
+    let (release, released) = oneshot::channel();
+    let mut event: std::pin::Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+        reach.send(()).unwrap();
+        let _ = released.await;
+    });
+    for _ in 0..transactions_before {
+        let engine = watched.engine.clone();
+        event = Box::pin(async move { *engine.after.lock().unwrap() = Some(event) });
+    }
+    *watched.engine.after.lock().unwrap() = Some(event);
+    watched.bench.runtime.block_on(async {
+        let command = BlobCommand::CopyBlob(Box::new(copy_blob("log", "copy")));
+        tokio::select! {
+            done = execute(&watched.bench.service, command, Bytes::new()) => panic!("{done:?}"),
+            done = reached => done.unwrap(),
+        }
+    });
+    release
+}
+
+#[test]
+fn a_copy_whose_client_goes_away_leaves_no_row_without_its_content() {
+    let watched = Watched::with(ServiceSettings { copy_bytes_max: u64::MAX, ..ServiceSettings::default() });
+    watched.bench.run(BlobCommand::PutBlob(new_blob("log", NewKind::Append, 0))).unwrap();
+    for length in std::iter::once(9_000).chain([4096; 300]) {
+        let body = bytes(1, length);
+        watched.bench.run_with(append("log", &body, AppendConditions::default()), body).unwrap();
+    }
+    let release = copy_without_answer(&watched, 0);
+    // Nothing can be removed of what was written: the server ends.
+    watched.engine.left.store(0, Ordering::SeqCst);
+    let _ = release.send(());
+    watched.settle();
+    assert!(!watched.rows_of("copy").is_empty());
+    assert_eq!(watched.bench.contents.bytes(), 18_000);
+    watched.engine.left.store(usize::MAX, Ordering::SeqCst);
+    watched.bench.clock.pass_seconds(2 * 24 * 60 * 60);
+    watched.bench.runtime.block_on(watched.bench.service.scrub_contents(ScrubPace::Full)).unwrap();
+    assert_eq!((watched.rows_of("copy").len(), watched.bench.contents.bytes()), (0, 9_000));
+}
+
+#[test]
+fn a_pending_copy_goes_on_though_its_client_has_gone_before_the_answer() {
+    let watched = Watched::with(ServiceSettings { copy_bytes_max: 1000, ..ServiceSettings::default() });
+    watched.bench.put("log", &bytes(1, 9_000));
+    // Its entry comes before its target.
+    let release = copy_without_answer(&watched, 1);
+    let _ = release.send(());
+    watched.settle();
+    assert_eq!(properties(&watched, path("copy").into()).copy.unwrap().status, CopyStatus::Success);
+    assert_eq!(watched.bench.get("copy").unwrap(), bytes(1, 9_000));
+}
+
+#[test]
+fn tags_that_are_set_while_a_snapshot_is_deleted_come_back_with_it() {
+    let watched = Watched::new();
+    watched.bench.retain_deleted(3);
+    watched.bench.put("b", &bytes(1, 10));
+    let snapshot = watched.bench.snapshot("b");
+    let tags = BlobTags::parse([("colour".to_owned(), "blue".to_owned())]).unwrap();
+    let set = SetBlobTags {
+        target: snapshot.clone(),
+        tags: tags.clone(),
+        sums: TransferSums::default(),
+        text: Bytes::new(),
+        conditions: BlobConditions::default(),
+    };
+    let service = watched.bench.service.clone();
+    *watched.engine.before.lock().unwrap() = Some(Box::pin(async move {
+        execute(&service, BlobCommand::SetBlobTags(set), Bytes::new()).await.unwrap();
+    }));
+    watched.bench.delete(path("b").into(), DeleteSnapshots::Include).unwrap();
+    watched.bench.run(BlobCommand::UndeleteBlob(path("b"))).unwrap();
+    assert_eq!(properties(&watched, snapshot).tags, tags);
+}
+
+#[test]
+fn a_snapshot_that_takes_the_place_of_another_one_is_deleted_with_the_blob() {
+    let watched = Watched::new();
+    watched.bench.put("b", &bytes(1, 10));
+    let first = watched.bench.snapshot("b");
+    let service = watched.bench.service.clone();
+    let (tell, told) = oneshot::channel();
+    *watched.engine.before.lock().unwrap() = Some(Box::pin(async move {
+        execute(&service, delete(first, DeleteSnapshots::Refuse), Bytes::new()).await.unwrap();
+        let (metadata, conditions) = (Metadata::default(), BlobConditions::default());
+        let take = BlobCommand::SnapshotBlob(SnapshotBlob { blob: path("b"), metadata, conditions });
+        tell.send(execute(&service, take, Bytes::new()).await.unwrap().0).unwrap();
+    }));
+    watched.bench.delete(path("b").into(), DeleteSnapshots::Include).unwrap();
+    let Ok(BlobOutcome::BlobSnapshotTaken { snapshot, .. }) = watched.bench.runtime.block_on(told) else {
+        panic!()
+    };
+    let second = BlobTarget { path: path("b"), moment: BlobMoment::Snapshot(snapshot) };
+    assert_eq!(watched.bench.read(second, None), Err(ErrorCode::BlobNotFound));
+    assert_eq!(watched.rows_of("b"), []);
+}
+
+#[test]
+fn a_block_that_is_put_while_rows_are_tidied_is_kept_where_a_scan_is_not_one_snapshot() {
+    let watched = Watched::new();
+    for id in ["A", "B", "C", "D"] {
+        let body = bytes(1, 10_000);
+        watched.bench.run_with(put_block("b", id, &body), body).unwrap();
+    }
+    let late = bytes(2, 10_000);
+    let (service, body) = (watched.bench.service.clone(), late.clone());
+    *watched.engine.between.lock().unwrap() = Some(Box::pin(async move {
+        execute(&service, put_block("b", "E", &body), body.clone()).await.unwrap();
+    }));
+    watched.engine.snapshot_rows.store(1, Ordering::SeqCst);
+    let command = BlobCommand::PutBlob(new_blob("b", NewKind::Block, 10));
+    watched.bench.run_with(command, bytes(3, 10)).unwrap();
+    watched.settle();
+    watched.engine.snapshot_rows.store(usize::MAX, Ordering::SeqCst);
+    assert!(watched.engine.between.lock().unwrap().is_none());
+    watched.bench.run(commit("b", &["E"])).unwrap();
+    assert_eq!(watched.bench.get("b").unwrap(), late);
+    watched.settle();
+    assert_eq!(watched.bench.contents.bytes(), 10_000);
 }

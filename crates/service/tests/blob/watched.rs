@@ -1,5 +1,6 @@
 //! A service whose engine counts what it is asked for, and can be told to stop.
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tavola_engine::{
     Change, ContentStore, Decide, Decision, Engine, EngineError, LoadedRow, MemoryContents, MemoryEngine,
-    ScanRange, ScannedRow, SpaceId, StoredRow, Transacted, Visit,
+    Position, ScanRange, ScannedRow, SpaceId, StoredRow, Transacted, Visit,
 };
 use tavola_model::{BlobCommand, BlobOutcome, DateTime, ErrorCode};
 use tavola_service::{Service, ServiceSettings};
@@ -28,8 +29,22 @@ pub struct WatchedEngine {
     pub bytes_scanned: AtomicUsize,
     /// Transactions that are still done; all later ones fail.
     pub left: AtomicUsize,
-    /// What somebody else does just before the next transaction.
-    pub before: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    /// What somebody else does just before the next transaction, and what happens between the next one and its answer.
+    pub before: Event,
+    pub after: Event,
+    /// Rows that a scan gives of one snapshot, and what somebody else does before the next scan goes on with another one.
+    pub snapshot_rows: AtomicUsize,
+    pub between: Event,
+}
+
+/// Something that happens once.
+type Event = Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>;
+
+async fn happen(event: &Event) {
+    let taken = event.lock().unwrap().take();
+    if let Some(taken) = taken {
+        taken.await;
+    }
 }
 
 /// What a watched engine was asked for.
@@ -66,6 +81,9 @@ impl Watched {
             bytes_scanned: AtomicUsize::new(0),
             left: AtomicUsize::new(usize::MAX),
             before: Mutex::new(None),
+            after: Mutex::new(None),
+            snapshot_rows: AtomicUsize::new(usize::MAX),
+            between: Mutex::new(None),
         });
         let contents = Arc::new(MemoryContents::new(clock.clone()));
         let random = Arc::new(SystemRandom);
@@ -112,15 +130,12 @@ impl Watched {
         self.bench.runtime.block_on(async {
             let mut found = Vec::new();
             for space in self.engine.inner.spaces().await.unwrap() {
-                let range = ScanRange {
-                    from: tavola_engine::Position::partition_start(name.as_bytes()),
-                    before: None,
-                };
+                let range = ScanRange { from: Position::partition_start(name.as_bytes()), before: None };
                 let mut visit = |row: ScannedRow<'_>| {
                     if space != SpaceId::CATALOG && row.partition == name.as_bytes() {
                         found.push((row.row.to_vec(), row.body));
                     }
-                    std::ops::ControlFlow::Continue(())
+                    ControlFlow::Continue(())
                 };
                 self.engine.inner.scan(space, &range, &mut visit).await.unwrap();
             }
@@ -150,10 +165,7 @@ impl Engine for WatchedEngine {
         rows: &[&[u8]],
         decide: &mut Decide<'_>,
     ) -> Result<Transacted, EngineError> {
-        let before = self.before.lock().unwrap().take();
-        if let Some(before) = before {
-            before.await;
-        }
+        happen(&self.before).await;
         let one_less = |left: usize| if left == usize::MAX { Some(left) } else { left.checked_sub(1) };
         if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
             return Err(EngineError::Unavailable { reason: "it was told to stop" });
@@ -171,7 +183,9 @@ impl Engine for WatchedEngine {
             }
             decision
         };
-        self.inner.transact(space, partition, rows, &mut counted).await
+        let done = self.inner.transact(space, partition, rows, &mut counted).await;
+        happen(&self.after).await;
+        done
     }
 
     async fn load(
@@ -200,11 +214,23 @@ impl Engine for WatchedEngine {
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
         self.scans.fetch_add(1, Ordering::SeqCst);
-        let mut counted = |row: ScannedRow<'_>| {
-            self.rows_scanned.fetch_add(1, Ordering::SeqCst);
-            self.bytes_scanned.fetch_add(row.body.len(), Ordering::SeqCst);
-            visit(row)
-        };
-        self.inner.scan(space, range, &mut counted).await
+        let mut range = range.clone();
+        loop {
+            let (mut rows, mut next) = (0, None);
+            let mut counted = |row: ScannedRow<'_>| {
+                if rows >= self.snapshot_rows.load(Ordering::SeqCst) {
+                    next = Some(Position::at(row.partition, row.row));
+                    return ControlFlow::Break(());
+                }
+                rows += 1;
+                self.rows_scanned.fetch_add(1, Ordering::SeqCst);
+                self.bytes_scanned.fetch_add(row.body.len(), Ordering::SeqCst);
+                visit(row)
+            };
+            self.inner.scan(space, &range, &mut counted).await?;
+            let Some(from) = next else { return Ok(()) };
+            happen(&self.between).await;
+            range.from = from;
+        }
     }
 }
