@@ -6,12 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tavola_engine::{Change, Decision, SpaceId, StoredRow};
 use tavola_model::{
-    AbortCopy, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties, ContainerConditions,
-    ContainerName, CopyId, CopyStatus, CreateContainer, DateTime, DeleteContainer, DeleteSnapshots,
-    ErrorCode, Guid, NewKind, PublicAccess,
+    AbortCopy, AppendConditions, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties,
+    ContainerConditions, ContainerName, CopyId, CopyStatus, CreateContainer, DateTime, DeleteContainer,
+    DeleteSnapshots, ErrorCode, Guid, NewKind, PublicAccess,
 };
+use tavola_service::ScrubPace;
 
-use crate::bench::{bytes, copy_blob, delete, execute, get, head, new_blob, path, put};
+use crate::bench::{append, bytes, copy_blob, delete, execute, get, head, new_blob, path, put};
 use crate::troubled::Stores;
 
 const LARGE: usize = 300_000;
@@ -207,4 +208,38 @@ fn a_copy_whose_source_has_changed_fails_and_says_so() {
     let ended = properties(&stores, "copy").copy.unwrap();
     assert_eq!(ended.status, CopyStatus::Failed);
     assert!(ended.status_description.is_some_and(|text| text.contains("SourceConditionNotMet")));
+}
+
+#[test]
+fn a_copy_that_takes_days_keeps_what_it_has_copied() {
+    let stores = Stores::new();
+    let run = |command, body| stores.runtime.block_on(execute(&stores.service, command, body)).unwrap();
+    run(BlobCommand::PutBlob(new_blob("log", NewKind::Append, 0)), Bytes::new());
+    for seed in 0..4 {
+        let body = bytes(seed, 50_000);
+        run(append("log", &body, AppendConditions::default()), body.clone());
+    }
+    stores.contents.copy_seconds.store(13 * 60 * 60, Ordering::SeqCst);
+    stores.contents.copies_left.store(3, Ordering::SeqCst);
+    assert_eq!(copy(&stores, "log", "copy").unwrap().status, CopyStatus::Pending);
+    stores.settle();
+    stores.runtime.block_on(stores.service.scrub_contents(ScrubPace::Full)).unwrap();
+    stores.contents.copies_left.store(usize::MAX, Ordering::SeqCst);
+    stores.settle();
+    assert_eq!(status(&stores, "copy"), CopyStatus::Success);
+    assert!(read(&stores, "copy") == read(&stores, "log"));
+}
+
+#[test]
+fn a_target_that_is_deleted_and_had_back_waits_for_no_copy() {
+    let stores = Stores::new();
+    stores.retain_deleted(3);
+    stores.put("large", LARGE);
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    copy(&stores, "large", "copy").unwrap();
+    stores.settle();
+    stores.run(delete(path("copy").into(), DeleteSnapshots::Refuse)).unwrap();
+    stores.run(BlobCommand::UndeleteBlob(path("copy"))).unwrap();
+    assert_eq!(status(&stores, "copy"), CopyStatus::Aborted);
+    stores.put("copy", 20);
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use tavola_model::{BlobCommand, BlobOutcome, ErrorCode};
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
 
-use crate::bench::{HeldClock, bytes, clock, create_container, execute, put};
+use crate::bench::{HeldClock, bytes, clock, create_container, execute, put, retain_deleted};
 
 /// A service whose store of contents can be told to fail.
 pub struct Stores {
@@ -33,6 +33,9 @@ impl Stores {
             inner: MemoryContents::new(clock.clone()),
             is_damaged: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
+            copies_left: AtomicUsize::new(usize::MAX),
+            copy_seconds: AtomicU64::new(0),
+            clock: clock.clone(),
         });
         let service = service_on(&engine, &contents, &clock);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -57,6 +60,10 @@ impl Stores {
         self.runtime.block_on(execute(&self.service, put(name, &body), body)).unwrap();
     }
 
+    pub fn retain_deleted(&self, days: u32) {
+        self.runtime.block_on(retain_deleted(&self.service, Some(days)));
+    }
+
     /// Lets what is done behind answers come to its end.
     pub fn settle(&self) {
         self.runtime.block_on(async {
@@ -78,6 +85,11 @@ pub struct TroubledContents {
     pub inner: MemoryContents,
     pub is_damaged: AtomicBool,
     pub is_held: AtomicBool,
+    /// Copies that are still made; the next one waits until there are more.
+    pub copies_left: AtomicUsize,
+    /// How long a copy takes.
+    pub copy_seconds: AtomicU64,
+    clock: Arc<HeldClock>,
 }
 
 #[async_trait]
@@ -124,7 +136,13 @@ impl ContentStore for TroubledContents {
             copied.fetch_add(content.length - 1, Ordering::SeqCst);
             std::future::pending::<()>().await;
         }
-        self.inner.copy(space, content, owner, copied).await
+        let one_less = |left: usize| left.checked_sub(1);
+        while self.copies_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
+            tokio::task::yield_now().await;
+        }
+        let copied = self.inner.copy(space, content, owner, copied).await;
+        self.clock.pass_seconds(self.copy_seconds.load(Ordering::SeqCst));
+        copied
     }
 
     async fn drop_contents(&self, space: SpaceId, contents: &[ContentId]) -> Result<(), ContentError> {

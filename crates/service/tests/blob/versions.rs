@@ -246,3 +246,110 @@ fn an_uploaded_version_is_created_when_it_comes_and_a_copy_with_what_was_there()
         assert_eq!(created(), third);
     }
 }
+
+/// A version whose time is ahead of the clock, of a blob that is deleted by now.
+fn version_ahead(bench: &Bench, body: &Bytes) -> DateTime {
+    put(bench, body);
+    let (_, ahead) = snapshot(bench);
+    bench.delete(path("b").into(), DeleteSnapshots::Include).unwrap();
+    ahead
+}
+
+#[test]
+fn a_version_never_takes_the_row_of_another_one() {
+    type Keep = fn(&Bench);
+    let ways: [Keep; 4] = [
+        |bench| {
+            put(bench, &bytes(9, 10));
+        },
+        |bench| {
+            set_metadata(bench, "red");
+        },
+        |bench| {
+            snapshot(bench);
+        },
+        |bench| bench.delete(path("b").into(), DeleteSnapshots::Refuse).unwrap(),
+    ];
+    for (way, keep) in ways.into_iter().enumerate() {
+        let bench = bench();
+        let bodies = [bytes(1, 10), bytes(2, 20)];
+        let ahead = version_ahead(&bench, &bodies[0]);
+        let again = || {
+            bench.content_bytes();
+            let version = put(&bench, &bodies[1]).version.unwrap();
+            bench.content_bytes();
+            if version != ahead {
+                bench.delete(path("b").into(), DeleteSnapshots::Refuse).unwrap();
+            }
+            version
+        };
+        // A blob is put at the very tick of the version that is ahead.
+        let [first, second] = [again(), again()];
+        let step = second.ticks() - first.ticks();
+        bench.clock.pass_ticks(ahead.ticks() - second.ticks() - step);
+        assert_eq!(again(), ahead);
+        keep(&bench);
+        assert_eq!(bench.read(version(ahead), None).unwrap(), bodies[0], "{way}");
+        let beside = version(DateTime::from_ticks(ahead.ticks() + 1).unwrap());
+        assert_eq!(bench.read(beside, None).unwrap(), bodies[1], "{way}");
+    }
+}
+
+#[test]
+fn snapshots_that_came_back_before_their_blob_are_not_left_behind_by_it() {
+    let bench = bench();
+    bench.retain_deleted(3);
+    put(&bench, &bytes(1, 10));
+    let (at, _) = snapshot(&bench);
+    bench.delete(path("b").into(), DeleteSnapshots::Include).unwrap();
+    bench.run(BlobCommand::UndeleteBlob(path("b"))).unwrap();
+    put(&bench, &bytes(2, 10));
+    let refused = bench.delete(path("b").into(), DeleteSnapshots::Refuse);
+    assert_eq!(refused, Err(ErrorCode::SnapshotsPresent));
+    bench.delete(path("b").into(), DeleteSnapshots::Include).unwrap();
+    let snapshot = BlobTarget { path: path("b"), moment: BlobMoment::Snapshot(at) };
+    assert_eq!(bench.read(snapshot, None), Err(ErrorCode::BlobNotFound));
+}
+
+#[test]
+fn a_blob_of_which_versions_are_left_is_listed_wherever_a_page_ends() {
+    let bench = bench();
+    bench.put("a", &bytes(1, 10));
+    bench.retain_deleted(3);
+    put(&bench, &bytes(1, 10));
+    let (_, second) = snapshot(&bench);
+    bench.delete(path("b").into(), DeleteSnapshots::Include).unwrap();
+    bench.run(BlobCommand::UndeleteBlob(path("b"))).unwrap();
+    bench.retain_nothing();
+    bench.delete(version(second), DeleteSnapshots::Refuse).unwrap();
+    // A version, then a snapshot, and no blob.
+    let include = ListInclude { snapshots: true, deleted_with_versions: true, ..ListInclude::default() };
+    for max in [1, 2, 3] {
+        let (mut found, mut from) = (Vec::new(), None);
+        loop {
+            let asked = ListBlobs {
+                container: container(),
+                prefix: None,
+                delimiter: None,
+                from: from.take(),
+                start_from: None,
+                max: Some(max),
+                include,
+                marker: None,
+            };
+            let Ok(BlobOutcome::BlobsListed(page)) = bench.run(BlobCommand::ListBlobs(asked)) else {
+                panic!()
+            };
+            for entry in page.entries {
+                let BlobEntry::Blob(blob) = entry else { panic!() };
+                found.push((blob.name.to_string(), blob.snapshot.is_some(), blob.has_versions_only));
+            }
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        let expected = [("a", false, false), ("b", true, false), ("b", false, true)];
+        assert_eq!(found, expected.map(|(name, is, has)| (name.to_owned(), is, has)), "{max}");
+    }
+}
