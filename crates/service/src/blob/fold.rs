@@ -42,21 +42,22 @@ impl Blobs {
 
     /// Joins generations of a page blob that no snapshot keeps apart.
     pub async fn fold(&self, location: &BlobLocation) -> Result<(), Failure> {
-        loop {
-            let Some(record) = self.record(location).await? else { return Ok(()) };
-            let Body::Pages { generations, .. } = &record.body else { return Ok(()) };
-            if generations.len() < 3 {
-                return Ok(());
-            }
-            let mut earlier = Vec::new();
-            self.visit_earlier(location, |_, state| {
-                earlier.push(state.record.body.generations().to_vec());
-                ControlFlow::Continue(())
-            })
-            .await?;
-            let Some(pair) = pair(generations, &earlier) else { return Ok(()) };
+        let Some(record) = self.record(location).await? else { return Ok(()) };
+        let Body::Pages { generations, .. } = &record.body else { return Ok(()) };
+        if generations.len() < 3 {
+            return Ok(());
+        }
+        let mut neighbours = Neighbours::new(generations);
+        self.visit_earlier(location, |_, state| {
+            neighbours.keep_apart(state.record.body.generations());
+            ControlFlow::Continue(())
+        })
+        .await?;
+        // A state that comes meanwhile has all of these generations, so it keeps none apart.
+        for pair in neighbours.pairs() {
             while self.move_cells(location, pair).await? {}
         }
+        Ok(())
     }
 
     /// Moves some cells; whether there may be more. The last time, the record forgets the generation that they have left.
@@ -119,16 +120,62 @@ impl Blobs {
     }
 }
 
-/// The first two neighbours, the newest left out, of which every earlier state has both or none.
-fn pair(generations: &[u64], earlier: &[Vec<u64>]) -> Option<Pair> {
-    let has_both_or_none =
-        |two: &[u64]| earlier.iter().all(|state| state.contains(&two[0]) == state.contains(&two[1]));
-    let older = generations.get(1..)?;
-    let two = older.windows(2).find(|two| has_both_or_none(two))?;
-    let (newer, older) = (two[0], two[1]);
-    let ends_there = |state: &[u64]| !state.contains(&older) || state.last() == Some(&older);
-    let is_oldest = ends_there(generations) && earlier.iter().all(|state| ends_there(state));
-    Some(Pair { newer, older, is_oldest })
+/// The generations of a blob, and which of its neighbours must stay apart.
+struct Neighbours<'a> {
+    generations: &'a [u64],
+    places: HashMap<u64, usize>,
+    /// Of each, whether some state has either it or the one behind, and not both.
+    is_apart: Vec<bool>,
+    /// Of each, whether some state has another one behind it.
+    has_older: Vec<bool>,
+}
+
+impl<'a> Neighbours<'a> {
+    fn new(generations: &'a [u64]) -> Self {
+        let mut has_older = vec![true; generations.len()];
+        if let Some(last) = has_older.last_mut() {
+            *last = false;
+        }
+        Self {
+            generations,
+            places: generations.iter().enumerate().map(|(place, generation)| (*generation, place)).collect(),
+            is_apart: vec![false; generations.len()],
+            has_older,
+        }
+    }
+
+    /// Keeps apart what an earlier state has only one of.
+    fn keep_apart(&mut self, state: &[u64]) {
+        let mut places: Vec<usize> =
+            state.iter().filter_map(|generation| self.places.get(generation)).copied().collect();
+        places.sort_unstable();
+        for run in places.chunk_by(|one, next| one + 1 == *next) {
+            if let (Some(first), Some(last)) = (run.first(), run.last()) {
+                self.is_apart[*last] = true;
+                if let Some(before) = first.checked_sub(1) {
+                    self.is_apart[before] = true;
+                }
+            }
+        }
+        let all_but_last = state.split_last().map_or(state, |(_, rest)| rest);
+        for place in all_but_last.iter().filter_map(|generation| self.places.get(generation)) {
+            self.has_older[*place] = true;
+        }
+    }
+
+    /// What is to be joined, one after the other. The newest generation is left out. All that can be one with an older
+    /// generation is moved there at once, so every cell moves once.
+    fn pairs(&self) -> Vec<Pair> {
+        let places: Vec<usize> = (1..self.generations.len()).collect();
+        let mut pairs = Vec::new();
+        for run in places.chunk_by(|one, _| !self.is_apart[*one]) {
+            let Some((last, newer)) = run.split_last() else { continue };
+            let (older, is_oldest) = (self.generations[*last], !self.has_older[*last]);
+            let newer = newer.iter().rev().map(|place| self.generations[*place]);
+            pairs.extend(newer.map(|newer| Pair { newer, older, is_oldest }));
+        }
+        pairs
+    }
 }
 
 #[cfg(test)]
@@ -137,18 +184,35 @@ mod tests {
 
     #[test]
     fn neighbours_are_joined_that_no_earlier_state_keeps_apart() {
-        let check = |generations: &[u64], earlier: &[&[u64]], expected: Option<(u64, u64, bool)>| {
-            let earlier: Vec<Vec<u64>> = earlier.iter().map(|state| state.to_vec()).collect();
-            let found = pair(generations, &earlier).map(|pair| (pair.newer, pair.older, pair.is_oldest));
-            assert_eq!(found, expected, "{generations:?} {earlier:?}");
+        let check = |generations: &[u64], earlier: &[&[u64]], expected: &[(u64, u64, bool)]| {
+            let mut neighbours = Neighbours::new(generations);
+            earlier.iter().for_each(|state| neighbours.keep_apart(state));
+            let found = neighbours.pairs().into_iter().map(|pair| (pair.newer, pair.older, pair.is_oldest));
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{generations:?} {earlier:?}");
         };
-        check(&[1], &[], None);
-        check(&[2, 1], &[], None);
-        check(&[3, 2, 1], &[], Some((2, 1, true)));
-        check(&[3, 2, 1], &[&[2, 1]], Some((2, 1, true)));
-        check(&[3, 2, 1], &[&[1]], None);
-        check(&[4, 3, 2, 1], &[&[1]], Some((3, 2, false)));
-        check(&[4, 3, 2, 1], &[&[2, 1]], Some((2, 1, true)));
-        check(&[4, 3, 2, 1], &[&[2, 1], &[1]], None);
+        check(&[1], &[], &[]);
+        check(&[2, 1], &[], &[]);
+        check(&[3, 2, 1], &[], &[(2, 1, true)]);
+        check(&[3, 2, 1], &[&[2, 1]], &[(2, 1, true)]);
+        check(&[3, 2, 1], &[&[1]], &[]);
+        check(&[4, 3, 2, 1], &[], &[(2, 1, true), (3, 1, true)]);
+        check(&[4, 3, 2, 1], &[&[1]], &[(3, 2, false)]);
+        check(&[4, 3, 2, 1], &[&[2, 1]], &[(2, 1, true)]);
+        check(&[4, 3, 2, 1], &[&[2, 1], &[1]], &[]);
+        // An earlier state may have generations that the blob has not, also behind its own.
+        check(&[4, 3, 2, 1], &[&[9, 2, 1, 8]], &[(2, 1, false)]);
+        check(&[4, 3, 1], &[&[3, 2, 1]], &[(3, 1, true)]);
+        check(&[6, 5, 4, 3, 2, 1], &[&[3, 2, 1]], &[(5, 4, false), (2, 1, true), (3, 1, true)][..]);
+    }
+
+    #[test]
+    fn thousands_of_snapshots_are_told_apart_at_once() {
+        const SNAPSHOTS: u64 = 3_000;
+        let generations: Vec<u64> = (0..=SNAPSHOTS).rev().collect();
+        let mut neighbours = Neighbours::new(&generations);
+        for first in 1..generations.len() {
+            neighbours.keep_apart(&generations[first..]);
+        }
+        assert_eq!(neighbours.pairs(), []);
     }
 }
