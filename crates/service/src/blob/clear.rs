@@ -3,12 +3,17 @@
 //! Only cells that are there are touched, so clearing costs what is cleared and not how far it reaches: a range may be as
 //! long as the blob (<https://learn.microsoft.com/rest/api/storageservices/put-page>). A few cells are changed in one
 //! transaction. Many are hidden by a generation that holds nothing in their place: it is written in steps (`prepare.rs`)
-//! while nobody sees it, and one transaction puts it before the others.
+//! while nobody sees it, and one transaction puts it before the others. The first and the last one may be cleared in part;
+//! that transaction writes them, so what others write to the rest of them is kept.
+//!
+//! A cell that is first written while others are looked up is left out, as if it were written after the clear. A clear
+//! begins anew then, but not for ever: where others write all the time, that is better than no clear.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use tavola_engine::Change;
 use tavola_model::{
     AccountName, BlobKind, BlockWritten, Changed, ClearPages, DateTime, ErrorCode, PAGE_BYTES, PagesWritten,
 };
@@ -20,7 +25,7 @@ use super::pages::{CELLS_A_STEP, CellsEdit, Found, PageWrite, PagesDone, check, 
 use super::prepare::{Preparation, STEP_BYTES_MAX, STEP_ROWS_MAX};
 use super::put::ATTEMPTS_MAX;
 use super::record::{Body, Record};
-use super::rows::{RECORD_ROW, page_row};
+use super::rows::{RECORD_ROW, damaged, page_row};
 use crate::catalog::to_its_end;
 use crate::failure::Failure;
 
@@ -47,6 +52,7 @@ impl Blobs {
         for attempt in 0..ATTEMPTS_MAX {
             let known = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?;
             check(&known, write, self.clock.now())?;
+            let as_of = (attempt < ATTEMPTS_MAX / 2).then_some(known.changed);
             let span = span(write.first..write.first + write.length);
             let done = if span.end - span.start <= CELLS_A_STEP {
                 let cells = span.collect();
@@ -54,12 +60,9 @@ impl Blobs {
             } else {
                 match self.few_cells(location, known.body.generations(), span).await? {
                     Some(cells) => {
-                        // A cell that is written after the look would be left out, as if it were written after the clear.
-                        // Where others write all the time, that is better than no clear.
-                        let as_of = (attempt < ATTEMPTS_MAX / 2).then_some(known.changed);
                         self.edit_cells(location, &CellsEdit { write, data: None, cells, as_of }).await?
                     }
-                    None => self.hide_cells(location, write, &known).await?,
+                    None => self.hide_cells(location, write, &known, as_of).await?,
                 }
             };
             if let Some(done) = done {
@@ -97,49 +100,75 @@ impl Blobs {
         Ok(Some(found))
     }
 
-    /// Clears a range by a generation of cells that hold nothing.
+    /// Clears a range by a generation of cells that hold nothing. `None` if the blob has changed since it was to be as it is
+    /// known, or its generations have.
     async fn hide_cells(
         self: &Arc<Self>,
         location: &BlobLocation,
         write: &PageWrite,
         known: &Record,
+        as_of: Option<DateTime>,
     ) -> Result<Option<PagesDone>, Failure> {
         let generations = known.body.generations();
         let range = write.first..write.first + write.length;
         let cells = span(range.clone());
+        // Cells that are cleared in part.
+        let edges: Vec<u64> = [(range.start, cells.start), (range.end, cells.end - 1)]
+            .into_iter()
+            .filter(|(end, _)| end % CELL_BYTES > 0)
+            .map(|(_, cell)| cell)
+            .collect();
         let mut rows = Preparation::new(self, location);
         let mut at = cells.start;
         while at < cells.end {
             let (found, next) = self.next_cells(location, generations, at..cells.end).await?;
-            for (number, mut cell) in found.into_iter().filter(|(_, cell)| !cell.is_empty()) {
-                let start = number * CELL_BYTES;
-                let (from, to) = (range.start.max(start), range.end.min(start + CELL_BYTES));
-                // What lies behind the length may be cleared and dropped meanwhile.
-                cell.cut(known.body.length().saturating_sub(start) / PAGE_BYTES);
-                cell.write((from - start) / PAGE_BYTES..(to - start) / PAGE_BYTES, None);
-                rows.add(page_row(rows.generation, number), cell.encode().into(), []).await?;
+            let found =
+                found.into_iter().filter(|(number, cell)| !edges.contains(number) && !cell.is_empty());
+            for (number, _) in found {
+                let row = page_row(rows.generation, number);
+                rows.add(row, Cell::default().encode().into(), []).await?;
             }
             at = next;
         }
         let (newest, generation) = (self.fresh_generation(), rows.generation);
         let (further, _) = rows.finish();
+        let (before, below) = self.below(location, generations, &edges).await?;
+        let edge_rows = edges.iter().flat_map(|cell| [page_row(before, *cell), page_row(generation, *cell)]);
+        let edge_rows: Vec<Vec<u8>> = edge_rows.collect();
         let mut names: Vec<&[u8]> = vec![RECORD_ROW];
         names.extend(further.names());
+        names.extend(edge_rows.iter().map(Vec::as_slice));
         let decide = |now: DateTime, rows: &[Option<tavola_engine::StoredRow>]| {
             let mut record = existing_in(location, &rows[0])?;
             record.lease = check(&record, write, now)?;
-            let (BlobKind::Page { sequence }, Body::Pages { generations, .. }) =
+            let (BlobKind::Page { sequence }, Body::Pages { generations, length }) =
                 (record.kind, &mut record.body)
             else {
                 return Err(ErrorCode::InvalidBlobType.into());
             };
-            if record.changed != known.changed || generations != known.body.generations() {
+            let is_stale = as_of.is_some_and(|as_of| record.changed != as_of);
+            if is_stale || generations != known.body.generations() {
                 return Err(Failure::from(ErrorCode::ServerBusy));
+            }
+            let mut changes = further.changes(1, rows)?;
+            for (at, number) in edges.iter().enumerate() {
+                let index = 1 + further.count() + 2 * at;
+                let own = rows[index].as_ref().map(|row| Cell::decode(&row.body));
+                let own = own.map(|cell| cell.ok_or_else(|| damaged(location.space))).transpose()?;
+                let whole = own.or_else(|| below.get(number).cloned()).unwrap_or_default();
+                let mut cell = whole.clone();
+                let start = number * CELL_BYTES;
+                // What lies behind the length may be cleared and dropped meanwhile.
+                cell.cut(length.saturating_sub(start) / PAGE_BYTES);
+                let (from, to) = (range.start.max(start), range.end.min(start + CELL_BYTES));
+                cell.write((from - start) / PAGE_BYTES..(to - start) / PAGE_BYTES, None);
+                if cell != whole {
+                    changes.push(Change::Put { index: index + 1, body: cell.encode().into() });
+                }
             }
             // What is hidden is joined with what hides it (`fold.rs`), which leaves the newest generation alone.
             generations.splice(0..0, [newest, generation]);
             record.changed = now;
-            let mut changes = further.changes(1, rows)?;
             changes.push(put_record(0, &record));
             Ok((changes, PagesDone { changed: now, sequence, replaced: Vec::new() }))
         };

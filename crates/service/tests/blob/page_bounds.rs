@@ -1,6 +1,7 @@
 //! Page blobs that are large and sparse, and what their requests cost.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -9,8 +10,10 @@ use tavola_model::{
     GetPageRanges, NewKind, PutPages, SequenceConditions, SetBlobHeaders, TransferSums, VersionConditions,
 };
 
-use crate::bench::{Bench, bytes, head, new_blob, path};
-use crate::watched::Watched;
+use tavola_service::Service;
+
+use crate::bench::{Bench, bytes, execute, head, new_blob, path};
+use crate::watched::{Watched, WatchedEngine};
 
 const PAGE: u64 = 512;
 const CELL: u64 = 128 * PAGE;
@@ -25,16 +28,19 @@ fn clear(first: u64, length: u64) -> BlobCommand {
     BlobCommand::ClearPages(ClearPages { blob: path("disk"), first, length, sequence, conditions })
 }
 
-fn put(bench: &Bench, first: u64, body: &Bytes) {
-    let put = PutPages {
+fn put_pages(first: u64, body: &Bytes) -> BlobCommand {
+    BlobCommand::PutPages(PutPages {
         blob: path("disk"),
         first,
         length: body.len() as u64,
         sums: TransferSums::default(),
         sequence: SequenceConditions::default(),
         conditions: BlobConditions::default(),
-    };
-    bench.run_with(BlobCommand::PutPages(put), body.clone()).unwrap();
+    })
+}
+
+fn put(bench: &Bench, first: u64, body: &Bytes) {
+    bench.run_with(put_pages(first, body), body.clone()).unwrap();
 }
 
 fn resize(length: u64, version: VersionConditions) -> BlobCommand {
@@ -113,6 +119,10 @@ fn many_cells(watched: &Watched, cells: u64) -> Bytes {
 #[test]
 fn a_large_clear_is_done_in_steps_that_nobody_sees() {
     const CELLS: u64 = 1200;
+    /// Two of 512 cells, and one of the rest with the record.
+    const STEPS: usize = 3;
+    /// The rows that say that others are written in advance.
+    const NOTE: u8 = 35;
     let watched = Watched::new();
     let before = many_cells(&watched, CELLS);
     let snapshot = watched.bench.snapshot("disk");
@@ -122,19 +132,25 @@ fn a_large_clear_is_done_in_steps_that_nobody_sees() {
     let (first, length) = (CELL + 4 * PAGE, (CELLS - 2) * CELL);
     let mut new = old.clone();
     new[usize::try_from(first).unwrap()..usize::try_from(first + length).unwrap()].fill(0);
-    // The server stops after so many transactions.
-    for left in 0..4 {
+    let notes = || watched.rows_of("disk").iter().filter(|(row, _)| row[0] == NOTE).count();
+    // The server stops after so many transactions: all steps but the last one change nothing that is seen.
+    for left in 0..STEPS {
         watched.engine.left.store(left, Ordering::SeqCst);
-        let (done, _) = watched.asked(clear(first, length));
+        let (done, asked) = watched.asked(clear(first, length));
         watched.settle();
         watched.engine.left.store(usize::MAX, Ordering::SeqCst);
-        let found = watched.bench.get("disk").unwrap();
-        assert_eq!(done.is_ok(), found == new, "{left}");
-        assert!(found == old || found == new, "{left}");
+        assert_eq!(done.unwrap_err(), ErrorCode::ServerBusy, "{left}");
+        assert_eq!(asked.transactions, left);
+        assert!(watched.bench.get("disk").unwrap() == old, "{left}");
+        assert!(watched.bench.read(snapshot.clone(), None).unwrap() == before, "{left}");
     }
+    assert_eq!(notes(), STEPS - 1, "one of each clear that has written something");
+    watched.engine.left.store(STEPS, Ordering::SeqCst);
     let (done, asked) = watched.asked(clear(first, length));
+    watched.engine.left.store(usize::MAX, Ordering::SeqCst);
     done.unwrap();
     assert!(asked.rows_max <= 600, "{asked:?}");
+    assert_eq!(notes(), STEPS - 1, "its own is gone");
     assert!(watched.bench.get("disk").unwrap() == new);
     assert!(watched.bench.read(snapshot.clone(), None).unwrap() == before);
     watched.settle();
@@ -152,10 +168,40 @@ fn a_large_clear_is_done_in_steps_that_nobody_sees() {
         .unwrap();
     watched.settle();
     assert!(watched.bench.get("disk").unwrap() == new);
+    assert_eq!(notes(), 0);
     assert!(watched.rows_of("disk").len() < 10, "{}", watched.rows_of("disk").len());
     watched.bench.delete(path("disk").into(), DeleteSnapshots::Refuse).unwrap();
     assert_eq!(watched.bench.content_bytes(), 0);
     assert_eq!(watched.rows_of("disk").len(), 0);
+}
+
+/// Lets somebody else write to the first page of the blob before every transaction.
+fn write_all_the_time(engine: &Arc<WatchedEngine>, service: Service, seed: Arc<AtomicU8>) {
+    let again = engine.clone();
+    let write = Box::pin(async move {
+        let body = bytes(seed.fetch_add(1, Ordering::SeqCst) + 1, 512);
+        execute(&service, put_pages(0, &body), body).await.unwrap();
+        write_all_the_time(&again, service, seed);
+    });
+    *engine.before.lock().unwrap() = Some(write);
+}
+
+#[test]
+fn a_large_clear_is_done_though_others_write_all_the_time_and_takes_nothing_from_them() {
+    const CELLS: u64 = 1100;
+    let watched = Watched::new();
+    let before = many_cells(&watched, CELLS);
+    let seed = Arc::new(AtomicU8::new(0));
+    write_all_the_time(&watched.engine, watched.bench.service.clone(), seed.clone());
+    // The first and the last cell are cleared in part.
+    let done = watched.bench.run(clear(PAGE, CELLS * CELL - 2 * PAGE));
+    *watched.engine.before.lock().unwrap() = None;
+    done.unwrap();
+    let mut expected = BytesMut::zeroed(before.len());
+    expected[..512].copy_from_slice(&bytes(seed.load(Ordering::SeqCst), 512));
+    assert!(watched.bench.get("disk").unwrap() == expected);
+    watched.settle();
+    assert!(watched.bench.get("disk").unwrap() == expected);
 }
 
 #[test]
