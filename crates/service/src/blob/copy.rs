@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tavola_engine::{ContentError, ContentSize, Owner};
 use tavola_model::{
-    AccessTier, AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobType, BlobWritten,
-    BlockAppended, BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, DateTime, ErrorCode,
-    FromUrl, NewBlob, PutBlobFromUrl, PutBlockFromUrl, SYNC_COPY_BYTES_MAX, ServiceError, TransferSums,
+    AccessTier, AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobMoment, BlobType,
+    BlobWritten, BlockAppended, BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, DateTime,
+    ErrorCode, FromUrl, NewBlob, PutBlobFromUrl, PutBlockFromUrl, SYNC_COPY_BYTES_MAX, ServiceError,
+    TransferSums,
 };
 
 use super::Blobs;
@@ -84,8 +85,8 @@ impl Blobs {
             (record.kind, CopiedBody { body, further: Further::default(), unnamed: Vec::new() }, None)
         } else if copy.is_sync {
             let announced = TransferSums { md5: copy.source_md5, ..TransferSums::default() };
-            let (unnamed, sums) =
-                self.copy_bytes(&source_place, &record, 0..total, &location, &announced).await?;
+            let source = (&source_place, moment_of(&copy.source), &record);
+            let (unnamed, sums) = self.copy_bytes(source, 0..total, &location, &announced).await?;
             let body = Body::Data(unnamed.data());
             let told = Some(sums.told(&announced));
             let further = Further::default();
@@ -278,7 +279,8 @@ impl Blobs {
             let refusal = ServiceError::new(ErrorCode::RequestBodyTooLarge);
             return Err(refusal.with_detail("MaxLimit", from.bytes_max.to_string()).into());
         }
-        let (unnamed, sums) = self.copy_bytes(&location, &record, range, owner, &from.sums).await?;
+        let source = (&location, moment_of(&from.source), &record);
+        let (unnamed, sums) = self.copy_bytes(source, range, owner, &from.sums).await?;
         Ok((unnamed, sums, record))
     }
 
@@ -296,17 +298,16 @@ impl Blobs {
         Ok(record.map(|record| (location, record)).ok_or(MissingSource::Blob))
     }
 
-    /// Keeps bytes of a blob once more, for another one.
+    /// Keeps bytes of a state of a blob once more, for another one.
     async fn copy_bytes(
         &self,
-        from: &BlobLocation,
-        record: &Record,
+        (from, moment, record): (&BlobLocation, BlobMoment, &Record),
         range: std::ops::Range<u64>,
         to: &BlobLocation,
         announced: &TransferSums,
     ) -> Result<(Unnamed, Sums), Failure> {
         let size = ContentSize::Exactly(range.end - range.start);
-        let mut source = self.open(from, &record.body, range).await?;
+        let mut source = self.open(from, moment, &record.body, range).await?;
         self.receive(to, source.as_mut(), size, announced, true).await
     }
 
@@ -424,6 +425,11 @@ impl Blobs {
         };
         Ok(self.unnamed(to, copied))
     }
+}
+
+/// Which state of its blob a source is.
+fn moment_of(source: &CopySource) -> BlobMoment {
+    source.target.as_ref().map_or(BlobMoment::Current, |(_, target)| target.moment)
 }
 
 /// What is not there of the source of a copy.

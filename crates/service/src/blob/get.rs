@@ -13,7 +13,9 @@ use tavola_model::{
 use super::Blobs;
 use super::change::BlobLocation;
 use super::conditions::check_read;
+use super::piece_rows::PieceRows;
 use super::pieces::{Data, PieceSource, select};
+use super::range_source::Rows;
 use super::record::{Body, Record};
 use super::room::PageRoom;
 use super::sums::Sums;
@@ -49,7 +51,7 @@ impl Blobs {
             if get.range_sum.is_some() && !PageRoom::new(room.clone()).take(held) {
                 return Err(ErrorCode::ServerBusy.into());
             }
-            let mut content = match self.open(&location, &body, bytes).await {
+            let mut content = match self.open(&location, get.target.moment, &body, bytes).await {
                 // It was replaced, and what it was is gone.
                 Err(Failure::Content(ContentError::Missing { .. })) => continue,
                 opened => opened?,
@@ -116,26 +118,30 @@ impl Blobs {
         Ok((properties, body))
     }
 
-    /// The bytes of a range of a body. What is missing at its beginning is an error now.
+    /// The bytes of a range of the body of a state. What is missing at its beginning is an error now.
     pub async fn open(
         &self,
         location: &BlobLocation,
+        moment: BlobMoment,
         body: &Body,
         range: Range<u64>,
     ) -> Result<BlobStream, Failure> {
-        let parts = match body {
+        let rows = match body {
             Body::Data(Data::Inline(bytes)) => {
                 let at = |at: u64| usize::try_from(at).expect("a row is small");
                 return Ok(Box::new(BytesSource::new([bytes.slice(at(range.start)..at(range.end))])));
             }
-            Body::Data(data) => select([data], range),
-            Body::Pieces { generation, count, .. } => {
-                return self.open_pieces(location, *generation, *count, range).await;
+            Body::Data(data) => {
+                let parts = select([data], range);
+                let source = PieceSource::open(self.contents.clone(), location.space, parts).await?;
+                return Ok(Box::new(source));
             }
-            Body::Pages { generations, .. } => return self.open_pages(location, generations, range).await,
+            Body::Pieces { generation, count, .. } => {
+                Rows::Pieces { rows: PieceRows { generation: *generation, next: 0, left: *count }, at: 0 }
+            }
+            Body::Pages { generations, .. } => Rows::Pages { generations: generations.clone(), moment },
         };
-        let source = PieceSource::open(self.contents.clone(), location.space, parts).await?;
-        Ok(Box::new(source))
+        self.open_rows(location, rows, range).await
     }
 }
 

@@ -29,6 +29,7 @@ mod pieces;
 mod prepare;
 mod properties;
 mod put;
+mod range_source;
 mod receive;
 mod record;
 mod room;

@@ -10,11 +10,10 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use tavola_engine::{
-    ByteSource, BytesSource, Change, ContentId, ContentSize, ContentStore, Engine, Position, ScanRange,
-    ScannedRow, SourceError, StoredRow,
+    ByteSource, BytesSource, Change, ContentId, ContentSize, Engine, Position, ScanRange, ScannedRow,
+    StoredRow,
 };
 use tavola_model::{
     AccountName, BlobConditions, BlobKind, Changed, DateTime, ErrorCode, PAGE_BYTES, PutPages,
@@ -22,12 +21,10 @@ use tavola_model::{
 };
 
 use super::Blobs;
-use super::cell::{CELL_BYTES, CELL_PAGES, Cell};
-use super::change::{BlobLocation, existing_in, put_record, scan_rows};
+use super::cell::{CELL_BYTES, Cell};
+use super::change::{BlobLocation, existing_in, put_record};
 use super::conditions::{Unmet, check_write};
-use super::get::BlobStream;
-use super::piece_rows::removed;
-use super::pieces::{Data, PieceSource};
+use super::pieces::Data;
 use super::prepare::Preparation;
 use super::put::{ATTEMPTS_MAX, settle};
 use super::receive::Unnamed;
@@ -41,7 +38,6 @@ pub(crate) const CELLS_A_STEP: u64 = 64;
 /// Cells of a generation that are looked at in one go where few are expected, and their bytes.
 const CELLS_A_LOOK_MAX: usize = 1024;
 const BYTES_A_LOOK_MAX: usize = 1024 * 1024;
-static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// Which pages are written, and when.
 pub(super) struct PageWrite {
@@ -289,24 +285,6 @@ impl Blobs {
         Ok((found, end))
     }
 
-    pub async fn open_pages(
-        &self,
-        location: &BlobLocation,
-        generations: &[u64],
-        range: Range<u64>,
-    ) -> Result<BlobStream, Failure> {
-        let mut source = PagesSource {
-            engine: self.engine.clone(),
-            contents: self.contents.clone(),
-            location: location.clone(),
-            generations: generations.to_vec(),
-            left: range,
-            current: None,
-        };
-        source.step().await?;
-        Ok(Box::new(source))
-    }
-
     /// Copies the cells of a blob for another one, as rows of a generation that its record is to name.
     pub async fn copy_pages(
         self: &Arc<Self>,
@@ -448,7 +426,7 @@ pub(super) fn check(
     Ok(lease)
 }
 
-async fn find_cells(
+pub(super) async fn find_cells(
     engine: &dyn Engine,
     location: &BlobLocation,
     generations: &[u64],
@@ -490,85 +468,4 @@ pub(super) async fn scan_cells(
     };
     engine.scan(location.space, &range, &mut visit).await?;
     if is_damaged { Err(damaged(location.space)) } else { Ok(()) }
-}
-
-/// Whether a state of a blob names these generations: cells that were removed would be taken for zeros. The oldest one stays
-/// for as long as any of them does.
-async fn names_pages(
-    engine: &dyn Engine,
-    location: &BlobLocation,
-    generations: &[u64],
-) -> Result<bool, Failure> {
-    let mut is_named = false;
-    scan_rows(engine, location, &[], &[], |row, body| {
-        let record = match row.first() {
-            _ if row == RECORD_ROW => Record::decode(&body)?,
-            Some(&EARLIER) => Earlier::decode(&body)?.record,
-            _ if row == STAGE_ROW => return Some(ControlFlow::Continue(())),
-            _ => return Some(ControlFlow::Break(())),
-        };
-        is_named = record.body.generations().last() == generations.last();
-        Some(if is_named { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })
-    .await?;
-    Ok(is_named)
-}
-
-/// The bytes of pages, looked up a few cells at a time.
-struct PagesSource {
-    engine: Arc<dyn Engine>,
-    contents: Arc<dyn ContentStore>,
-    location: BlobLocation,
-    generations: Vec<u64>,
-    left: Range<u64>,
-    current: Option<PieceSource>,
-}
-
-impl PagesSource {
-    async fn step(&mut self) -> Result<(), Failure> {
-        if self.left.is_empty() {
-            return Ok(());
-        }
-        let first = self.left.start / CELL_BYTES;
-        let cells = first..(first + CELLS_A_STEP).min(self.left.end.div_ceil(CELL_BYTES));
-        let found =
-            find_cells(self.engine.as_ref(), &self.location, &self.generations, cells.clone()).await?;
-        if !names_pages(self.engine.as_ref(), &self.location, &self.generations).await? {
-            return Err(removed(&self.location));
-        }
-        let mut parts = std::collections::VecDeque::new();
-        for cell in cells {
-            let pages = found.get(&cell).cloned().unwrap_or_default();
-            let mut at = cell * CELL_BYTES;
-            for (data, count) in pages.runs(0..CELL_PAGES) {
-                let end = at + count * PAGE_BYTES;
-                let (from, to) = (self.left.start.max(at), self.left.end.min(end));
-                if from < to {
-                    // What is behind `to` comes later, in this step or the next.
-                    parts.push_back(match data {
-                        Some((data, offset)) => (data, offset + from - at..offset + to - at),
-                        None => (Data::Inline(Bytes::from_static(&ZEROS)), 0..to - from),
-                    });
-                    self.left.start = to;
-                }
-                at = end;
-            }
-        }
-        self.current = Some(PieceSource::open(self.contents.clone(), self.location.space, parts).await?);
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl ByteSource for PagesSource {
-    async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
-        loop {
-            let Some(current) = &mut self.current else { return Ok(None) };
-            if let Some(piece) = current.next().await? {
-                return Ok(Some(piece));
-            }
-            self.current = None;
-            self.step().await.map_err(|error| SourceError::Broken(error.into()))?;
-        }
-    }
 }

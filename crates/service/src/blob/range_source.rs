@@ -13,7 +13,7 @@ use tavola_model::{BlobMoment, PAGE_BYTES};
 use super::Blobs;
 use super::cell::{CELL_BYTES, CELL_PAGES};
 use super::change::{BlobLocation, record_in, scan_rows};
-use super::get::Content;
+use super::get::BlobStream;
 use super::pages::{CELLS_A_STEP, find_cells};
 use super::piece_rows::{PieceRows, removed};
 use super::pieces::{Data, Piece, PieceSource};
@@ -46,7 +46,7 @@ impl Blobs {
         location: &BlobLocation,
         rows: Rows,
         range: Range<u64>,
-    ) -> Result<Content, Failure> {
+    ) -> Result<BlobStream, Failure> {
         let mut source = RangeSource {
             engine: self.engine.clone(),
             contents: self.contents.clone(),

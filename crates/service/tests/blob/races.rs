@@ -39,14 +39,15 @@ fn a_block_that_is_sent_again_while_its_list_is_committed_takes_nothing_from_the
     assert_eq!(watched.bench.get("b").unwrap(), again);
 }
 
-/// Reads the first piece of a blob, lets it be deleted by so many transactions, and reads on.
+/// Reads the first piece of a state of a blob, lets it be deleted by so many transactions, and reads on.
 fn read_while_deleted(
     watched: &Watched,
-    name: &str,
+    target: impl Into<BlobTarget>,
     transactions: usize,
 ) -> (Result<(), SourceError>, Bytes) {
+    let target = target.into();
     let account = AccountName::parse("devstoreaccount1").unwrap();
-    let command = Command::Blob(Box::new(get(path(name).into(), None)));
+    let command = Command::Blob(Box::new(get(target.clone(), None)));
     let permitted = Permitted::unchecked_for_test(account, command, None);
     let runtime = &watched.bench.runtime;
     let executed = runtime.block_on(watched.bench.service.execute_with(permitted, None, None)).unwrap();
@@ -54,7 +55,7 @@ fn read_while_deleted(
     let mut read = BytesMut::new();
     read.extend_from_slice(&runtime.block_on(download.next()).unwrap().unwrap());
     watched.engine.left.store(transactions, Ordering::SeqCst);
-    watched.bench.run(delete(path(name).into(), DeleteSnapshots::Refuse)).unwrap();
+    watched.bench.run(delete(target, DeleteSnapshots::Refuse)).unwrap();
     watched.settle();
     watched.engine.left.store(usize::MAX, Ordering::SeqCst);
     let rest = runtime.block_on(async {
@@ -91,7 +92,23 @@ fn a_page_blob_that_is_deleted_while_it_is_read_is_cut_and_not_filled_with_zeros
     let watched = Watched::new();
     sparse_disk(&watched, 400);
     let whole = watched.bench.get("disk").unwrap();
-    let (ended, read) = read_while_deleted(&watched, "disk", usize::MAX);
+    let (ended, read) = read_while_deleted(&watched, path("disk"), usize::MAX);
+    assert!(ended.is_err(), "{} bytes were read", read.len());
+    assert!(read == whole[..read.len()]);
+}
+
+#[test]
+fn a_snapshot_that_is_deleted_while_it_is_read_does_not_go_on_as_a_later_one() {
+    let watched = Watched::new();
+    sparse_disk(&watched, 400);
+    let first = watched.bench.snapshot("disk");
+    for cell in 0..400 {
+        watched.bench.run_with(put_page(cell * CELL), bytes(2, 512)).unwrap();
+    }
+    watched.bench.snapshot("disk");
+    watched.bench.run_with(put_page(0), bytes(3, 512)).unwrap();
+    let whole = watched.bench.read(first.clone(), None).unwrap();
+    let (ended, read) = read_while_deleted(&watched, first, usize::MAX);
     assert!(ended.is_err(), "{} bytes were read", read.len());
     assert!(read == whole[..read.len()]);
 }
@@ -107,7 +124,7 @@ fn a_long_log_that_is_deleted_while_it_is_read_is_cut_and_none_of_it_is_left_out
         whole.extend_from_slice(&body);
     }
     // The first rows are gone and the last ones are not.
-    let (ended, read) = read_while_deleted(&watched, "log", 2);
+    let (ended, read) = read_while_deleted(&watched, path("log"), 2);
     assert!(ended.is_err(), "{} bytes were read", read.len());
     assert!(read == whole[..read.len()]);
 }
