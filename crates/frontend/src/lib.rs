@@ -32,7 +32,7 @@ pub use accept::accept;
 pub use accounts::LiveAccounts;
 pub use azure_limits::AzureLimits;
 pub use cluster::{
-    Affinity, AffinityMetrics, Fingerprint, Member, MemberPort, OwnedCount, OwnedPartition, Owner,
+    Affinity, AffinityMetrics, Fingerprint, Member, MemberPort, OwnedCount, OwnedPartition, OwningServer,
     PartitionHash,
 };
 pub use listen::{Frontend, FrontendMetrics, Listener, Shutdown};

@@ -71,7 +71,7 @@ pub struct AffinityMetrics {
 
 /// The server that owns a partition, seen from one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct OwningServer {
     /// The owner.
     pub member: Member,
     /// It did not answer this server of late, which executes the writes itself, or forwards them to the next in line.
@@ -134,7 +134,7 @@ impl Affinity {
     }
 
     /// The server that owns a partition, whether it can be reached or not; `None` if no server has a port for it.
-    pub fn owner_of(&self, account: &AccountName, partition: OwnedPartition<'_>) -> Option<Owner> {
+    pub fn owner_of(&self, account: &AccountName, partition: OwnedPartition<'_>) -> Option<OwningServer> {
         let hash = PartitionHash::of(account, partition);
         let servers = self.serving(partition.service());
         servers.into_iter().max_by_key(|(candidate, _)| candidate.score(hash)).map(|(_, owner)| owner)
@@ -156,9 +156,9 @@ impl Affinity {
     }
 
     /// The servers that can own partitions of a service. This one is last: the last of two equals is taken.
-    fn serving(&self, service: StorageService) -> Vec<(Candidate, Owner)> {
+    fn serving(&self, service: StorageService) -> Vec<(Candidate, OwningServer)> {
         let others = self.others.load();
-        let owner = |member: &Member, is_suspended| Owner { member: member.clone(), is_suspended };
+        let owner = |member: &Member, is_suspended| OwningServer { member: member.clone(), is_suspended };
         let others = others.iter().map(|peer| (peer.candidate, owner(&peer.member, peer.is_suspended())));
         let me = (self.candidate, owner(&self.me, false));
         let all = others.chain([me]);

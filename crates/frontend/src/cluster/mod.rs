@@ -8,7 +8,7 @@ mod peer;
 mod pinned;
 mod recent;
 
-pub use forward::{Affinity, AffinityMetrics, OwnedCount, Owner};
+pub use forward::{Affinity, AffinityMetrics, OwnedCount, OwningServer};
 pub(crate) use forward::{Forwarded, is_forwarded};
 pub use owner::{Member, MemberPort, OwnedPartition, PartitionHash};
 pub use pinned::Fingerprint;
