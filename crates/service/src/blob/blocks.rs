@@ -25,7 +25,7 @@ use super::prepare::Further;
 use super::put::{ATTEMPTS_MAX, Basis, Replacement, settle};
 use super::receive::Unnamed;
 use super::record::{Body, Record};
-use super::room::PageRoom;
+use super::reservation::Reservation;
 use super::rows::{
     RECORD_ROW, STAGE_ROW, STAGED, Stage, damaged, decode_data, encode_data, generation_prefix, pieces_row,
     split_row, staged_row,
@@ -298,7 +298,7 @@ impl Blobs {
         &self,
         account: &AccountName,
         get: GetBlockList,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<BlockList, Failure> {
         let location = self.location(account, &get.target.path).await?;
         // A blob that has only uncommitted blocks is none yet.
@@ -307,12 +307,12 @@ impl Blobs {
             check_read(&get.conditions, record, self.clock.now())?;
         }
         must_be_block(state.as_ref())?;
-        let (mut room, mut is_short) = (PageRoom::new(room), false);
+        let (mut reservation, mut is_short) = (Reservation::new(budget), false);
         let mut uncommitted: Vec<ListedBlock> = Vec::new();
         let stage = match get.target.moment {
             tavola_model::BlobMoment::Current => {
                 let list = |id, data: Data| {
-                    is_short |= !room.take(BLOCK_BYTES);
+                    is_short |= !reservation.take(BLOCK_BYTES);
                     if !is_short {
                         uncommitted.push(ListedBlock { id, length: data.length() });
                     }
@@ -327,7 +327,7 @@ impl Blobs {
         let mut committed: Vec<ListedBlock> = Vec::new();
         if let Some(record) = &state {
             let list = |piece: Piece| {
-                is_short |= !room.take(BLOCK_BYTES);
+                is_short |= !reservation.take(BLOCK_BYTES);
                 if let Some(id) = piece.block.filter(|_| !is_short) {
                     committed.push(ListedBlock { id, length: piece.data.length() });
                 }

@@ -14,7 +14,7 @@ use tavola_model::{
 use super::Blobs;
 use super::conditions::{check_container, check_version};
 use super::list::days_between;
-use super::room::PageRoom;
+use super::reservation::Reservation;
 use crate::catalog::{ContainerState, Created, Kept, Resource, ResourceKind, to_its_end};
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
@@ -167,9 +167,9 @@ impl Blobs {
         &self,
         account: &AccountName,
         asked: ListContainers,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<ContainerPage, Failure> {
-        let mut room = PageRoom::new(room);
+        let mut reservation = Reservation::new(budget);
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
         let prefix = asked.prefix.clone().unwrap_or_default();
         let from = asked.from.as_deref().unwrap_or_default().max(prefix.as_str()).to_owned();
@@ -187,7 +187,7 @@ impl Blobs {
                 .and_then(|name| Ok((name, show(&found, now)?)));
             match shown {
                 Ok((name, _)) if containers.len() >= max => next = Some(name),
-                Ok((name, properties)) if !room.take(container_bytes(&name, &properties)) => {
+                Ok((name, properties)) if !reservation.take(container_bytes(&name, &properties)) => {
                     match containers.is_empty() {
                         true => failure = Some(ErrorCode::ServerBusy.into()),
                         false => next = Some(name),
@@ -206,7 +206,7 @@ impl Blobs {
             return Err(failure);
         }
         if asked.with_deleted {
-            let deleted = self.deleted_containers(account, &from, &prefix, max, &mut room).await?;
+            let deleted = self.deleted_containers(account, &from, &prefix, max, &mut reservation).await?;
             (containers, next) = merge(containers, deleted, next, max);
         }
         Ok(ContainerPage { asked, containers, next })
@@ -219,7 +219,7 @@ impl Blobs {
         from: &str,
         prefix: &str,
         names_max: usize,
-        room: &mut PageRoom,
+        reservation: &mut Reservation,
     ) -> Result<Vec<(ContainerName, ContainerProperties)>, Failure> {
         let now = self.clock.now();
         let mut found: Vec<Kept> = Vec::new();
@@ -229,7 +229,7 @@ impl Blobs {
             if !kept.resource.name.starts_with(prefix) || names > names_max + 1 {
                 return ControlFlow::Break(());
             }
-            is_short = !room.take(CONTAINER_BYTES + metadata_bytes(&kept.resource.metadata));
+            is_short = !reservation.take(CONTAINER_BYTES + metadata_bytes(&kept.resource.metadata));
             if is_short {
                 return ControlFlow::Break(());
             }

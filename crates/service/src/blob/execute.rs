@@ -22,14 +22,14 @@ impl Blobs {
     ) -> Result<Done, Failure> {
         use BlobCommand as Command;
         use BlobOutcome as Outcome;
-        let Sent { upload, overwrites, budget: room } = sent;
+        let Sent { upload, overwrites, budget } = sent;
         // What is large is boxed: a read does not carry what an upload or a copy needs.
         let outcome = match command {
             Command::ListContainers(list) => {
-                Outcome::ContainersListed(self.list_containers(account, list, room).await?)
+                Outcome::ContainersListed(self.list_containers(account, list, budget).await?)
             }
             Command::FindBlobsByTags(find) => {
-                Outcome::BlobsFound(Box::new(self.find_blobs(account, find, room).await?))
+                Outcome::BlobsFound(Box::new(self.find_blobs(account, find, budget).await?))
             }
             Command::GetAccountInformation(container) => {
                 if let Some(container) = &container {
@@ -82,7 +82,7 @@ impl Blobs {
                 Outcome::ContainerLeased(changed, done)
             }
             Command::ListBlobs(list) => {
-                Outcome::BlobsListed(Box::new(self.list_blobs(account, list, room).await?))
+                Outcome::BlobsListed(Box::new(self.list_blobs(account, list, budget).await?))
             }
 
             Command::PutBlob(put) => {
@@ -92,7 +92,7 @@ impl Blobs {
                 Outcome::BlobPutFromUrl(Box::pin(self.put_blob_from_url(account, *put, overwrites)).await?)
             }
             Command::GetBlob(get) => {
-                let (got, content) = self.get_blob(account, get, room).await?;
+                let (got, content) = self.get_blob(account, get, budget).await?;
                 return Ok((Outcome::BlobGot(Box::new(got)), Some(content)));
             }
             Command::GetBlobProperties(get) => {
@@ -155,7 +155,7 @@ impl Blobs {
                 Outcome::BlockListPut(Box::pin(self.put_block_list(account, put, overwrites)).await?)
             }
             Command::GetBlockList(get) => {
-                Outcome::BlockListFetched(self.get_block_list(account, get, room).await?)
+                Outcome::BlockListFetched(self.get_block_list(account, get, budget).await?)
             }
 
             Command::AppendBlock(append) => {
@@ -173,7 +173,7 @@ impl Blobs {
                 Outcome::PagesCleared(Box::pin(self.clear_pages(account, clear)).await?)
             }
             Command::GetPageRanges(get) => {
-                Outcome::PageRangesFetched(self.get_page_ranges(account, get, room).await?)
+                Outcome::PageRangesFetched(self.get_page_ranges(account, get, budget).await?)
             }
         };
         Ok((outcome, None))

@@ -17,7 +17,7 @@ use tavola_model::{
 
 use super::Blobs;
 use super::change::BlobLocation;
-use super::room::PageRoom;
+use super::reservation::Reservation;
 use super::rows::{damaged, name_bytes, partition};
 use crate::catalog::{Resource, ResourceKind};
 use crate::failure::Failure;
@@ -86,11 +86,16 @@ impl Blobs {
         &self,
         account: &AccountName,
         asked: FindBlobs,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<FoundPage, Failure> {
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
-        let mut page =
-            Page { blobs: Vec::new(), next: None, max, hits_left: HITS_MAX, room: PageRoom::new(room) };
+        let mut page = Page {
+            blobs: Vec::new(),
+            next: None,
+            max,
+            hits_left: HITS_MAX,
+            reservation: Reservation::new(budget),
+        };
         let mut after: Option<ContainerName> = None;
         loop {
             let containers = self.containers_to_search(account, &asked, after.as_ref()).await?;
@@ -234,7 +239,7 @@ struct Page {
     max: usize,
     /// Entries that may still be looked at.
     hits_left: usize,
-    room: PageRoom,
+    reservation: Reservation,
 }
 
 impl Page {
@@ -247,7 +252,7 @@ impl Page {
         if self.blobs.len() >= self.max {
             return Ok(false);
         }
-        if !self.room.take(BLOB_BYTES + path.name.as_str().len() + texts) {
+        if !self.reservation.take(BLOB_BYTES + path.name.as_str().len() + texts) {
             return if self.blobs.is_empty() { Err(ErrorCode::ServerBusy) } else { Ok(false) };
         }
         let (container, name) = (path.container.clone(), path.name.clone());

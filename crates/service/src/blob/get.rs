@@ -17,7 +17,7 @@ use super::piece_rows::PieceRows;
 use super::pieces::{Data, PieceSource, select};
 use super::range_source::Rows;
 use super::record::{Body, Record};
-use super::room::PageRoom;
+use super::reservation::Reservation;
 use super::sums::Sums;
 use crate::failure::Failure;
 use crate::service::AnswerBudget;
@@ -33,7 +33,7 @@ impl Blobs {
         &self,
         account: &AccountName,
         get: GetBlob,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<(BlobGot, BlobStream), Failure> {
         let location = self.location(account, &get.target.path).await?;
         for _ in 0..ATTEMPTS_MAX {
@@ -48,7 +48,7 @@ impl Blobs {
             }
             // A range is held as a whole while its sum is counted, and until it is sent.
             let held = usize::try_from(bytes.end - bytes.start).unwrap_or(usize::MAX);
-            if get.range_sum.is_some() && !PageRoom::new(room.clone()).take(held) {
+            if get.range_sum.is_some() && !Reservation::new(budget.clone()).take(held) {
                 return Err(ErrorCode::ServerBusy.into());
             }
             let mut content = match self.open(&location, get.target.moment, &body, bytes).await {

@@ -17,7 +17,7 @@ use tavola_model::{
 
 use super::Blobs;
 use super::record::Record;
-use super::room::PageRoom;
+use super::reservation::Reservation;
 use super::rows::{
     EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, Stage, damaged, earlier_row, name_bytes, split_row,
 };
@@ -38,10 +38,10 @@ impl Blobs {
         &self,
         account: &AccountName,
         asked: ListBlobs,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<BlobPage, Failure> {
         let container = self.container(account, &asked.container).await?;
-        let mut lister = Lister::new(asked, container.space, self.clock.now(), room);
+        let mut lister = Lister::new(asked, container.space, self.clock.now(), budget);
         let prefix = name_bytes(lister.prefix());
         let before = (!prefix.is_empty()).then(|| Position::partition_start(&behind(prefix.clone())));
         let first = lister.first_partition(prefix);
@@ -108,11 +108,11 @@ struct Lister {
     seek: Option<Position>,
     next: Option<BlobCursor>,
     failure: Option<Failure>,
-    room: PageRoom,
+    reservation: Reservation,
 }
 
 impl Lister {
-    fn new(asked: ListBlobs, space: SpaceId, now: DateTime, room: Option<Arc<dyn AnswerBudget>>) -> Self {
+    fn new(asked: ListBlobs, space: SpaceId, now: DateTime, budget: Option<Arc<dyn AnswerBudget>>) -> Self {
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
         let ListInclude { snapshots, versions, deleted, deleted_with_versions, .. } = asked.include;
         Self {
@@ -126,7 +126,7 @@ impl Lister {
             seek: None,
             next: None,
             failure: None,
-            room: PageRoom::new(room),
+            reservation: Reservation::new(budget),
         }
     }
 
@@ -136,7 +136,7 @@ impl Lister {
         if self.entries.len() >= self.max {
             return Ok(false);
         }
-        let is_taken = self.room.take(bytes);
+        let is_taken = self.reservation.take(bytes);
         if !is_taken && self.entries.is_empty() {
             return Err(ErrorCode::ServerBusy.into());
         }

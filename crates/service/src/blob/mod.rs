@@ -32,7 +32,7 @@ mod put;
 mod range_source;
 mod receive;
 mod record;
-mod room;
+mod reservation;
 mod rows;
 mod scrubber;
 mod snapshot;

@@ -17,7 +17,7 @@ use super::change::BlobLocation;
 use super::get::resolve_range;
 use super::pieces::Data;
 use super::record::Body;
-use super::room::PageRoom;
+use super::reservation::Reservation;
 use crate::failure::Failure;
 use crate::service::AnswerBudget;
 
@@ -37,7 +37,7 @@ impl Blobs {
         &self,
         account: &AccountName,
         get: GetPageRanges,
-        room: Option<Arc<dyn AnswerBudget>>,
+        budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<PageRanges, Failure> {
         let location = self.location(account, &get.target.path).await?;
         let record = self.read_state(&location, &get.target, &get.conditions).await?;
@@ -64,7 +64,7 @@ impl Blobs {
             ranges: Vec::new(),
             max: get.max.map_or(max, |asked| asked.min(max)) as usize,
             is_paged: get.is_paged,
-            room: PageRoom::new(room),
+            reservation: Reservation::new(budget),
         };
         let (mut cell_at, end_cell, mut next) = (at / CELL_BYTES, end.div_ceil(CELL_BYTES), None);
         'steps: while cell_at < end_cell {
@@ -134,7 +134,7 @@ struct FoundRanges {
     ranges: Vec<PageRange>,
     max: usize,
     is_paged: bool,
-    room: PageRoom,
+    reservation: Reservation,
 }
 
 impl FoundRanges {
@@ -149,7 +149,7 @@ impl FoundRanges {
         if self.ranges.len() >= self.max {
             return Ok(false);
         }
-        if !self.room.take(RANGE_BYTES) {
+        if !self.reservation.take(RANGE_BYTES) {
             let can_end = self.is_paged && !self.ranges.is_empty();
             return if can_end { Ok(false) } else { Err(ErrorCode::ServerBusy) };
         }
