@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use tavola_model::{
-    BlobCommand, BlobConditions, BlobOutcome, ByteRange, ClearPages, DeleteSnapshots, ErrorCode, EtagMatch,
-    GetPageRanges, NewKind, PutPages, SequenceConditions, SetBlobHeaders, TransferSums, VersionConditions,
+    BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTarget, ByteRange, ClearPages, DeleteSnapshots,
+    ErrorCode, EtagMatch, GetPageRanges, Metadata, NewKind, PutPages, SequenceConditions, SetBlobHeaders,
+    SetBlobMetadata, TransferSums, VersionConditions,
 };
-
-use tavola_service::Service;
+use tavola_service::{Service, ServiceSettings};
 
 use crate::bench::{Bench, bytes, execute, head, new_blob, path};
 use crate::watched::{Watched, WatchedEngine};
@@ -246,6 +246,7 @@ enum Step {
     Put { first: u64, pages: u64, seed: u8 },
     Clear { first: u64, pages: u64 },
     Resize { pages: u64 },
+    SetMetadata,
     Snapshot,
     DeleteSnapshots,
     Settle,
@@ -259,6 +260,7 @@ fn any_step() -> impl Strategy<Value = Step> {
             .prop_map(|(first, pages, seed)| Step::Put { first, pages, seed }),
         2 => (0..PAGES_MAX, 1..PAGES_MAX).prop_map(|(first, pages)| Step::Clear { first, pages }),
         3 => (0..PAGES_MAX).prop_map(|pages| Step::Resize { pages }),
+        1 => Just(Step::SetMetadata),
         2 => Just(Step::Snapshot),
         1 => Just(Step::DeleteSnapshots),
         2 => Just(Step::Settle),
@@ -269,13 +271,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_resized_blob_reads_as_a_plain_array_does(steps in prop::collection::vec(any_step(), 1..30)) {
-        let watched = Watched::new();
+    fn a_resized_blob_reads_as_a_plain_array_does(
+        steps in prop::collection::vec(any_step(), 1..30),
+        with_versions in any::<bool>(),
+    ) {
+        let settings = ServiceSettings { blob_versions: with_versions, ..ServiceSettings::default() };
+        let watched = Watched::with(settings);
         let bench = &watched.bench;
         create(bench, PAGES_MAX * PAGE);
         let at = |place: u64| usize::try_from(place).unwrap();
         let mut model = vec![0; at(PAGES_MAX * PAGE)];
-        let mut snapshots = Vec::new();
+        let (mut snapshots, mut versions) = (Vec::new(), Vec::new());
         for step in steps {
             let length = model.len() as u64 / PAGE;
             let cut = |first: u64, pages: u64| (first.min(length) * PAGE, pages.min(length - first.min(length)) * PAGE);
@@ -299,7 +305,16 @@ proptest! {
                     bench.run(resize(pages * PAGE, VersionConditions::default())).unwrap();
                     model.resize(at(pages * PAGE), 0);
                 }
-                Step::Snapshot => snapshots.push((bench.snapshot("disk"), model.clone())),
+                Step::SetMetadata => {
+                    versions.extend(current_version(bench).map(|version| (version, model.clone())));
+                    let (metadata, conditions) = (Metadata::default(), BlobConditions::default());
+                    let set = SetBlobMetadata { blob: path("disk"), metadata, conditions };
+                    bench.run(BlobCommand::SetBlobMetadata(set)).unwrap();
+                }
+                Step::Snapshot => {
+                    versions.extend(current_version(bench).map(|version| (version, model.clone())));
+                    snapshots.push((bench.snapshot("disk"), model.clone()));
+                }
                 Step::DeleteSnapshots => {
                     bench.delete(path("disk").into(), DeleteSnapshots::Only).unwrap();
                     snapshots.clear();
@@ -307,14 +322,13 @@ proptest! {
                 Step::Settle => watched.settle(),
             }
         }
-        prop_assert!(bench.get("disk").unwrap() == model);
-        for (snapshot, then) in &snapshots {
-            prop_assert!(bench.read(snapshot.clone(), None).unwrap() == *then);
-        }
-        watched.settle();
-        prop_assert!(bench.get("disk").unwrap() == model);
-        for (snapshot, then) in &snapshots {
-            prop_assert!(bench.read(snapshot.clone(), None).unwrap() == *then);
+        versions.extend(current_version(bench).map(|version| (version, model.clone())));
+        for _ in 0..2 {
+            prop_assert!(bench.get("disk").unwrap() == model);
+            for (state, then) in snapshots.iter().chain(&versions) {
+                prop_assert!(bench.read(state.clone(), None).unwrap() == *then);
+            }
+            watched.settle();
         }
         let BlobOutcome::PageRangesFetched(found) = bench.run(ranges(None, None)).unwrap() else { panic!() };
         for range in found.ranges {
@@ -322,8 +336,26 @@ proptest! {
         }
         prop_assert!(model.iter().all(|byte| *byte == 0), "what is not zero is in a range");
         bench.delete(path("disk").into(), DeleteSnapshots::Include).unwrap();
+        watched.settle();
+        // One after the other: what is left of them reads as before.
+        while let Some((version, then)) = versions.pop() {
+            prop_assert!(bench.read(version.clone(), None).unwrap() == then);
+            bench.delete(version, DeleteSnapshots::Refuse).unwrap();
+            watched.settle();
+        }
         prop_assert_eq!(bench.content_bytes(), 0);
         prop_assert_eq!(watched.rows_of("disk").len(), 0);
+    }
+}
+
+/// The version that the blob is now, where versions are kept.
+fn current_version(bench: &Bench) -> Option<BlobTarget> {
+    match bench.run(head(path("disk").into(), BlobConditions::default())).unwrap() {
+        BlobOutcome::BlobPropertiesFetched(found) => {
+            let moment = BlobMoment::Version(found.version?.id);
+            Some(BlobTarget { path: path("disk"), moment })
+        }
+        other => panic!("{other:?}"),
     }
 }
 
