@@ -189,9 +189,14 @@ impl Blobs {
             };
             let range = ScanRange { from, before: None };
             self.engine.scan(space, &range, &mut visit).await?;
-            tidied += old.len() as u64;
             for partition in old {
-                self.tidy_old(&location_of(space, partition)?).await?;
+                match self.tidy_old(&location_of(space, partition)?).await {
+                    Ok(()) => tidied += 1,
+                    Err(failure) if failure.is_space_missing() => return Err(failure),
+                    Err(failure) => {
+                        tracing::warn!(%space, %failure, "cannot tidy the rows of a blob; the scrubber tries again");
+                    }
+                }
             }
             pace.rest(began).await;
             match next {

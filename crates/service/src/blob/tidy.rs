@@ -6,7 +6,7 @@
 //!
 //! A blob may have more rows than memory holds, so dead ones are removed some at a time. A scan of many rows is not one
 //! snapshot on every engine: what names generations is read again behind it, and if it is not what it was before, the scan
-//! counts for nothing.
+//! counts for nothing. A blob that has rows of an unknown kind keeps everything.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -226,7 +226,8 @@ impl Blobs {
                     return Some(ControlFlow::Continue(()));
                 }
                 kind if *kind >= PIECES => return Some(ControlFlow::Break(())),
-                _ => return Some(ControlFlow::Continue(())),
+                // A row of a newer server, which may name what looks dead.
+                _ => return None,
             };
             names.generations.extend(record.body.generations());
             names.contents.extend(record.body.content());
@@ -237,7 +238,7 @@ impl Blobs {
     }
 }
 
-/// The contents that a row names; `None` if it does not say what it should.
+/// The contents that a row names; `None` if it does not say what it should, or is of a newer server.
 fn contents_in(row: &[u8], body: &[u8]) -> Option<Vec<ContentId>> {
     Some(match row.first()? {
         _ if row == RECORD_ROW => Record::decode(body)?.body.content().into_iter().collect(),
@@ -245,6 +246,8 @@ fn contents_in(row: &[u8], body: &[u8]) -> Option<Vec<ContentId>> {
         &PIECES => decode_pieces(body)?.iter().filter_map(|piece| piece.data.content()).collect(),
         &STAGED => decode_data(body)?.content().into_iter().collect(),
         &PAGES => Cell::decode(body)?.contents().collect(),
-        _ => Vec::new(),
+        &NOTE => Vec::new(),
+        _ if row == STAGE_ROW => Vec::new(),
+        _ => return None,
     })
 }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use tavola_auth::Permitted;
+use tavola_engine::{Change, Decision, SpaceId, StoredRow};
 use tavola_model::{
-    AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, DeleteSnapshots, ErrorCode, ListBlobs,
-    ListInclude, Outcome,
+    AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, DateTime, DeleteSnapshots, ErrorCode,
+    ListBlobs, ListInclude, Outcome,
 };
 use tavola_service::{AnswerBudget, ScrubPace};
 
@@ -57,6 +58,31 @@ fn uncommitted_blocks_go_a_week_after_the_last_one_was_put_also_those_in_rows() 
     assert_eq!(scrub(&bench).tidied, 2);
     assert_eq!(listed(&bench, uncommitted), Vec::<String>::new());
     assert_eq!(bench.content_bytes(), 0);
+}
+
+#[test]
+fn a_blob_with_rows_of_a_newer_server_keeps_everything_and_no_other_one_does() {
+    for kind in [37, 70] {
+        let stores = Stores::new();
+        let block = bytes(1, 100_000);
+        for name in ["newer", "other"] {
+            let put = put_block(name, "block", &block);
+            stores.runtime.block_on(execute(&stores.service, put, block.clone())).unwrap();
+        }
+        for space in stores.runtime.block_on(stores.engine.spaces()).unwrap() {
+            let mut put = |_: DateTime, _: &[Option<StoredRow>]| {
+                Decision::Apply(vec![Change::Put { index: 0, body: Bytes::from_static(b"?") }])
+            };
+            let row = [kind; 9];
+            let rows: [&[u8]; 1] = [&row];
+            if space != SpaceId::CATALOG {
+                stores.runtime.block_on(stores.engine.transact(space, b"newer", &rows, &mut put)).unwrap();
+            }
+        }
+        stores.clock.pass_seconds(8 * DAY);
+        stores.runtime.block_on(stores.service.scrub_contents(ScrubPace::Full)).unwrap();
+        assert_eq!(stores.contents.inner.bytes(), 100_000, "{kind}");
+    }
 }
 
 #[test]
