@@ -13,7 +13,6 @@ use tavola_model::{
 use super::Blobs;
 use super::change::BlobLocation;
 use super::conditions::check_read;
-use super::piece_rows::PieceRows;
 use super::pieces::{Data, PieceSource, select};
 use super::range_source::Rows;
 use super::record::{Body, Record};
@@ -136,8 +135,9 @@ impl Blobs {
                 let source = PieceSource::open(self.contents.clone(), location.space, parts).await?;
                 return Ok(Box::new(source));
             }
-            Body::Pieces { generation, count, .. } => {
-                Rows::Pieces { rows: PieceRows { generation: *generation, next: 0, left: *count }, at: 0 }
+            Body::Pieces { .. } => {
+                let (rows, at) = self.pieces_from(location, body, range.start).await?;
+                Rows::Pieces { rows, at }
             }
             Body::Pages { generations, .. } => Rows::Pages { generations: generations.clone(), moment },
         };

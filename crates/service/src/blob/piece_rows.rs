@@ -12,7 +12,56 @@ use super::record::Body;
 use super::rows::{PIECES, generation_prefix, pieces_row};
 use crate::failure::Failure;
 
+/// Rows that a body must have before one of them is looked for from the end.
+const ROWS_MANY: u32 = 32;
+/// Rows that are looked at first, from the end.
+const LAST_ROWS: u32 = 16;
+
 impl Blobs {
+    /// The rows of a body from one on that begins at an offset or before it, and where that one begins. A row does not say
+    /// where it begins, but how long it is: what is near the end is found from there.
+    pub async fn pieces_from(
+        &self,
+        location: &BlobLocation,
+        body: &Body,
+        offset: u64,
+    ) -> Result<(PieceRows, u64), Failure> {
+        let Body::Pieces { generation, rows, count, length } = *body else {
+            return Err(ErrorCode::InvalidBlobType.into());
+        };
+        let all = (PieceRows { generation, next: 0, left: count }, 0);
+        let (mut end, mut step, mut at, mut left) = (rows, LAST_ROWS, length, 0);
+        while rows >= ROWS_MANY && offset > length / 2 {
+            let first = end.saturating_sub(step);
+            let (mut found, mut pieces_found, mut bytes_found) = (0, 0, 0);
+            let mut last_rows = PieceRows { generation, next: first, left: u32::MAX };
+            last_rows
+                .visit(self.engine.as_ref(), location, |pieces| {
+                    found += 1;
+                    pieces_found += u32::try_from(pieces.len()).unwrap_or(u32::MAX);
+                    bytes_found += pieces.iter().map(|piece| piece.data.length()).sum::<u64>();
+                    if first + found < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                })
+                .await?;
+            // The last row of a snapshot may have grown since, and that of the blob just now.
+            let is_last = end == rows;
+            if first + found < end || is_last && !self.is_body(location, body).await? {
+                return Ok(all);
+            }
+            (at, left) = (at.saturating_sub(bytes_found), left + pieces_found);
+            if at <= offset {
+                return Ok((PieceRows { generation, next: first, left }, at));
+            }
+            (end, step) = (first, step.saturating_mul(2));
+        }
+        Ok(all)
+    }
+
+    /// Whether this is the body of a blob as it is now.
+    async fn is_body(&self, location: &BlobLocation, body: &Body) -> Result<bool, Failure> {
+        Ok(self.record(location).await?.is_some_and(|record| record.body == *body))
+    }
+
     /// Visits the pieces of a body in order. What a piece holds is not kept beyond its visit.
     pub async fn visit_pieces(
         &self,

@@ -7,15 +7,15 @@ use bytes::{Bytes, BytesMut};
 use tavola_auth::Permitted;
 use tavola_model::{
     AccountCommand, AccountName, AppendBlockFromUrl, AppendConditions, BLOCK_BYTES_MAX, BlobCommand,
-    BlobConditions, BlobEntry, BlobHeaders, BlobOutcome, BlobTags, BlockListType, ByteRange, Command,
-    CopyBlob, CopySource, DeleteRetention, DeleteSnapshots, ErrorCode, FindBlobs, FromUrl, GetBlob,
+    BlobConditions, BlobEntry, BlobHeaders, BlobOutcome, BlobTags, BlobTarget, BlockListType, ByteRange,
+    Command, CopyBlob, CopySource, DeleteRetention, DeleteSnapshots, ErrorCode, FindBlobs, FromUrl, GetBlob,
     GetBlockList, ListBlobs, ListInclude, NewKind, Outcome, PutBlockFromUrl, RangeSum, RehydratePriority,
     ServicePropertiesPatch, SetBlobTags, SourceConditions, StorageService, TagComparison, TagFilter,
     TransferSums, VersionConditions,
 };
 use tavola_service::AnswerBudget;
 
-use crate::bench::{append, block_id, bytes, commit, container, new_blob, path, put_block};
+use crate::bench::{append, block_id, bytes, commit, container, execute, new_blob, path, put_block};
 use crate::watched::Watched;
 
 const MIB: usize = 1024 * 1024;
@@ -50,6 +50,51 @@ fn a_range_of_a_long_log_is_read_a_few_rows_at_a_time() {
     let more = bytes(7, 100);
     watched.bench.run_with(append("log", &more, AppendConditions::default()), more).unwrap();
     assert!(watched.bench.read(snapshot, None).unwrap() == whole);
+}
+
+#[test]
+fn the_end_of_a_long_log_is_read_from_its_end_also_while_it_grows() {
+    let watched = Watched::new();
+    watched.bench.run(BlobCommand::PutBlob(new_blob("log", NewKind::Append, 0))).unwrap();
+    let mut whole = BytesMut::new();
+    let add = |whole: &mut BytesMut, length: usize| {
+        let body = bytes(whole.len().to_le_bytes()[1], length);
+        watched.bench.run_with(append("log", &body, AppendConditions::default()), body.clone()).unwrap();
+        whole.extend_from_slice(&body);
+    };
+    // Some blocks are contents, and share their row with others.
+    for number in 0..1000 {
+        add(&mut whole, if number % 50 == 0 { 9_000 } else { 3_000 + number });
+    }
+    let read = |target: BlobTarget, first: usize, last: usize| {
+        let range = ByteRange { first: first as u64, last: Some(last as u64) };
+        watched.bench.read(target, Some(range)).unwrap()
+    };
+    let length = whole.len();
+    let (tail, asked) = watched.asked_by(|| read(path("log").into(), length - 10, length - 1));
+    assert_eq!(tail, whole[length - 10..]);
+    assert!(asked.bytes_scanned < MIB, "{asked:?}");
+    let snapshot = watched.bench.snapshot("log");
+    for more in [0, 1, 1, 20_000, 1] {
+        if more > 0 {
+            add(&mut whole, more);
+        }
+        for first in (0..length).step_by(length / 37).chain([length - 1]) {
+            let last = length.min(first + 20_000) - 1;
+            for target in [path("log").into(), snapshot.clone()] {
+                assert!(read(target, first, last) == whole[first..=last], "{first} of {length}");
+            }
+        }
+    }
+    // Somebody appends between the look at the record and that at the rows.
+    let service = watched.bench.service.clone();
+    let body = bytes(7, 100);
+    *watched.engine.before_scan.lock().unwrap() = Some(Box::pin(async move {
+        execute(&service, append("log", &body, AppendConditions::default()), body).await.unwrap();
+    }));
+    let length = whole.len();
+    assert_eq!(read(path("log").into(), length - 10, length - 1), whole[length - 10..]);
+    assert!(watched.engine.before_scan.lock().unwrap().is_none());
 }
 
 #[test]

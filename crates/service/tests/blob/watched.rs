@@ -35,6 +35,8 @@ pub struct WatchedEngine {
     /// Rows that a scan gives of one snapshot, and what somebody else does before the next scan goes on with another one.
     pub snapshot_rows: AtomicUsize,
     pub between: Event,
+    /// What somebody else does just before the next scan.
+    pub before_scan: Event,
 }
 
 /// Something that happens once.
@@ -84,6 +86,7 @@ impl Watched {
             after: Mutex::new(None),
             snapshot_rows: AtomicUsize::new(usize::MAX),
             between: Mutex::new(None),
+            before_scan: Mutex::new(None),
         });
         let contents = Arc::new(MemoryContents::new(clock.clone()));
         let random = Arc::new(SystemRandom);
@@ -213,6 +216,7 @@ impl Engine for WatchedEngine {
         range: &ScanRange,
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
+        happen(&self.before_scan).await;
         self.scans.fetch_add(1, Ordering::SeqCst);
         let mut range = range.clone();
         loop {
