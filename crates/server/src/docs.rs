@@ -133,6 +133,47 @@ mod tests {
         assert!(alerts.len() >= 10, "{}", alerts.len());
     }
 
+    /// Runs `promtool` on a text, where it is installed (Debian: the package `prometheus`).
+    fn promtool(arguments: &[&str], text: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        std::fs::write(&path, text).unwrap();
+        let mut command = std::process::Command::new("promtool");
+        command.args(arguments).stdin(std::fs::File::open(&path).unwrap());
+        // The metrics come from the standard input, rules from a file.
+        if arguments.contains(&"rules") {
+            command.arg(&path);
+        }
+        match command.output() {
+            Ok(output) => {
+                let said = [output.stdout, output.stderr].concat();
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+            }
+            Err(error) => eprintln!("promtool was not run, nothing is checked: {error}"),
+        }
+    }
+
+    /// What `/metrics` can have, in the older format of Prometheus, which is all that `promtool check metrics` reads:
+    /// there the help and the type of a counter are under the name of its series.
+    fn older_format() -> String {
+        let families = metrics::catalogue();
+        let counters = families.iter().filter(|family| family.kind == metrics::Kind::Counter);
+        let names: Vec<_> = counters.map(|family| (family.name, family.full_name)).collect();
+        let mut text = metrics::text(families);
+        for (name, full_name) in names {
+            for word in ["HELP", "TYPE"] {
+                text = text.replace(&format!("# {word} {name} "), &format!("# {word} {full_name} "));
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn promtool_finds_nothing_wrong_with_the_metrics_and_the_alerts() {
+        promtool(&["check", "metrics"], &older_format());
+        promtool(&["check", "rules", "--lint=all", "--lint-fatal"], &read("deploy/prometheus/alerts.yml"));
+    }
+
     #[test]
     fn the_dashboard_is_json_with_panels_that_ask_for_something() {
         let dashboard: serde_json::Value = serde_json::from_str(&read("deploy/grafana/tavola.json")).unwrap();
