@@ -25,7 +25,7 @@ use super::prepare::Further;
 use super::put::{ATTEMPTS_MAX, Basis, Replacement, settle};
 use super::receive::Unnamed;
 use super::record::{Body, Record};
-use super::reservation::Reservation;
+use super::reservation::AnswerReservation;
 use super::rows::{
     RECORD_ROW, STAGE_ROW, STAGED, Stage, damaged, decode_data, encode_data, generation_prefix, pieces_row,
     split_row, staged_row,
@@ -307,7 +307,7 @@ impl Blobs {
             check_read(&get.conditions, record, self.clock.now())?;
         }
         must_be_block(state.as_ref())?;
-        let (mut reservation, mut is_short) = (Reservation::new(budget), false);
+        let (mut reservation, mut is_short) = (AnswerReservation::new(budget), false);
         let mut uncommitted: Vec<ListedBlock> = Vec::new();
         let stage = match get.target.moment {
             tavola_model::BlobMoment::Current => {

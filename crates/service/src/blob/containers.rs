@@ -14,7 +14,7 @@ use tavola_model::{
 use super::Blobs;
 use super::conditions::{check_container, check_version};
 use super::list::days_between;
-use super::reservation::Reservation;
+use super::reservation::AnswerReservation;
 use crate::catalog::{ContainerState, Created, Kept, Resource, ResourceKind, to_its_end};
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
@@ -169,7 +169,7 @@ impl Blobs {
         asked: ListContainers,
         budget: Option<Arc<dyn AnswerBudget>>,
     ) -> Result<ContainerPage, Failure> {
-        let mut reservation = Reservation::new(budget);
+        let mut reservation = AnswerReservation::new(budget);
         let max = asked.max.unwrap_or(BLOBS_PAGE_MAX).min(BLOBS_PAGE_MAX) as usize;
         let prefix = asked.prefix.clone().unwrap_or_default();
         let from = asked.from.as_deref().unwrap_or_default().max(prefix.as_str()).to_owned();
@@ -219,7 +219,7 @@ impl Blobs {
         from: &str,
         prefix: &str,
         names_max: usize,
-        reservation: &mut Reservation,
+        reservation: &mut AnswerReservation,
     ) -> Result<Vec<(ContainerName, ContainerProperties)>, Failure> {
         let now = self.clock.now();
         let mut found: Vec<Kept> = Vec::new();

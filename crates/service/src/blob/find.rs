@@ -17,7 +17,7 @@ use tavola_model::{
 
 use super::Blobs;
 use super::change::BlobLocation;
-use super::reservation::Reservation;
+use super::reservation::AnswerReservation;
 use super::rows::{damaged, name_bytes, partition};
 use crate::catalog::{Resource, ResourceKind};
 use crate::failure::Failure;
@@ -94,7 +94,7 @@ impl Blobs {
             next: None,
             max,
             hits_left: HITS_MAX,
-            reservation: Reservation::new(budget),
+            reservation: AnswerReservation::new(budget),
         };
         let mut after: Option<ContainerName> = None;
         loop {
@@ -239,7 +239,7 @@ struct Page {
     max: usize,
     /// Entries that may still be looked at.
     hits_left: usize,
-    reservation: Reservation,
+    reservation: AnswerReservation,
 }
 
 impl Page {

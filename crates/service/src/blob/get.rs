@@ -16,7 +16,7 @@ use super::conditions::check_read;
 use super::pieces::{Data, PieceSource, select};
 use super::range_source::Rows;
 use super::record::{Body, Record};
-use super::reservation::Reservation;
+use super::reservation::AnswerReservation;
 use super::sums::Sums;
 use crate::failure::Failure;
 use crate::service::AnswerBudget;
@@ -47,7 +47,7 @@ impl Blobs {
             }
             // A range is held as a whole while its sum is counted, and until it is sent.
             let held = usize::try_from(bytes.end - bytes.start).unwrap_or(usize::MAX);
-            if get.range_sum.is_some() && !Reservation::new(budget.clone()).take(held) {
+            if get.range_sum.is_some() && !AnswerReservation::new(budget.clone()).take(held) {
                 return Err(ErrorCode::ServerBusy.into());
             }
             let mut content = match self.open(&location, get.target.moment, &body, bytes).await {

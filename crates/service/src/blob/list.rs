@@ -17,7 +17,7 @@ use tavola_model::{
 
 use super::Blobs;
 use super::record::Record;
-use super::reservation::Reservation;
+use super::reservation::AnswerReservation;
 use super::rows::{
     EARLIER, Earlier, RECORD_ROW, Role, STAGE_ROW, Stage, damaged, earlier_row, name_bytes, split_row,
 };
@@ -108,7 +108,7 @@ struct Lister {
     seek: Option<Position>,
     next: Option<BlobCursor>,
     failure: Option<Failure>,
-    reservation: Reservation,
+    reservation: AnswerReservation,
 }
 
 impl Lister {
@@ -126,7 +126,7 @@ impl Lister {
             seek: None,
             next: None,
             failure: None,
-            reservation: Reservation::new(budget),
+            reservation: AnswerReservation::new(budget),
         }
     }
 

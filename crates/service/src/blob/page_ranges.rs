@@ -17,7 +17,7 @@ use super::change::BlobLocation;
 use super::get::resolve_range;
 use super::pieces::Data;
 use super::record::Body;
-use super::reservation::Reservation;
+use super::reservation::AnswerReservation;
 use crate::failure::Failure;
 use crate::service::AnswerBudget;
 
@@ -64,7 +64,7 @@ impl Blobs {
             ranges: Vec::new(),
             max: get.max.map_or(max, |asked| asked.min(max)) as usize,
             is_paged: get.is_paged,
-            reservation: Reservation::new(budget),
+            reservation: AnswerReservation::new(budget),
         };
         let (mut cell_at, end_cell, mut next) = (at / CELL_BYTES, end.div_ceil(CELL_BYTES), None);
         'steps: while cell_at < end_cell {
@@ -134,7 +134,7 @@ struct FoundRanges {
     ranges: Vec<PageRange>,
     max: usize,
     is_paged: bool,
-    reservation: Reservation,
+    reservation: AnswerReservation,
 }
 
 impl FoundRanges {

@@ -10,13 +10,13 @@ const FREE_BYTES: usize = 8 * 1024;
 const STEP_BYTES: usize = 64 * 1024;
 
 /// The memory that an answer reserves as it grows.
-pub(crate) struct Reservation {
+pub(crate) struct AnswerReservation {
     budget: Option<Arc<dyn AnswerBudget>>,
     bytes_reserved: usize,
     bytes: usize,
 }
 
-impl Reservation {
+impl AnswerReservation {
     /// Reserves nothing yet; an answer without a budget is not counted.
     pub fn new(budget: Option<Arc<dyn AnswerBudget>>) -> Self {
         Self { budget, bytes_reserved: FREE_BYTES, bytes: 0 }
