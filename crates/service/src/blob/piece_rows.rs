@@ -30,8 +30,11 @@ impl Blobs {
             return Err(ErrorCode::InvalidBlobType.into());
         };
         let all = (PieceRows { generation, next: 0, left: count }, 0);
+        if rows < ROWS_MANY || offset <= length / 2 {
+            return Ok(all);
+        }
         let (mut end, mut step, mut at, mut left) = (rows, LAST_ROWS, length, 0);
-        while rows >= ROWS_MANY && offset > length / 2 {
+        while end > 0 {
             let first = end.saturating_sub(step);
             let (mut found, mut pieces_found, mut bytes_found) = (0, 0, 0);
             let mut last_rows = PieceRows { generation, next: first, left: u32::MAX };

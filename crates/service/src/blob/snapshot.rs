@@ -158,9 +158,9 @@ impl Blobs {
                 }
                 let deleted = keep.deleted(now);
                 let mut changes = Vec::new();
-                for index in 3..rows.len() {
+                for (index, row) in rows.iter().enumerate().skip(3) {
                     // Its tags or its tier may have changed since it was read.
-                    let Some(row) = &rows[index] else { return Ok((Vec::new(), None)) };
+                    let Some(row) = row else { return Ok((Vec::new(), None)) };
                     let snapshot = Earlier::decode(&row.body).ok_or_else(|| damaged(location.space))?;
                     changes.push(match deleted {
                         Some(_) => {

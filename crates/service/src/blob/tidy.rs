@@ -240,13 +240,13 @@ impl Blobs {
 
 /// The contents that a row names; `None` if it does not say what it should, or is of a newer server.
 fn contents_in(row: &[u8], body: &[u8]) -> Option<Vec<ContentId>> {
-    Some(match row.first()? {
+    Some(match *row.first()? {
         _ if row == RECORD_ROW => Record::decode(body)?.body.content().into_iter().collect(),
-        &EARLIER => Earlier::decode(body)?.record.body.content().into_iter().collect(),
-        &PIECES => decode_pieces(body)?.iter().filter_map(|piece| piece.data.content()).collect(),
-        &STAGED => decode_data(body)?.content().into_iter().collect(),
-        &PAGES => Cell::decode(body)?.contents().collect(),
-        &NOTE => Vec::new(),
+        EARLIER => Earlier::decode(body)?.record.body.content().into_iter().collect(),
+        PIECES => decode_pieces(body)?.iter().filter_map(|piece| piece.data.content()).collect(),
+        STAGED => decode_data(body)?.content().into_iter().collect(),
+        PAGES => Cell::decode(body)?.contents().collect(),
+        NOTE => Vec::new(),
         _ if row == STAGE_ROW => Vec::new(),
         _ => return None,
     })
