@@ -143,6 +143,7 @@ impl Blobs {
             names.extend(rows.iter().map(Vec::as_slice));
             let mut is_taken = false;
             let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
+                is_taken = false;
                 let record = existing_in(&location, &rows[0])?;
                 check_write(&delete.conditions, Some(&record), now, |unmet| match unmet {
                     Unmet::Exists => ErrorCode::ConditionNotMet,

@@ -205,6 +205,24 @@ fn a_large_clear_is_done_though_others_write_all_the_time_and_takes_nothing_from
 }
 
 #[test]
+fn a_blob_of_more_rows_than_are_held_at_a_time_is_removed_with_what_they_share() {
+    /// Above the number of dead rows that are held.
+    const CELLS: u64 = 17_000;
+    let watched = Watched::new();
+    create(&watched.bench, CELLS * CELL);
+    // One content is in cells around that number.
+    let shared = bytes(2, 4 << 20);
+    for cell in (0..16_350).chain(16_420..CELLS) {
+        put(&watched.bench, cell * CELL, &bytes(1, 512));
+    }
+    put(&watched.bench, 16_350 * CELL, &shared);
+    assert_eq!(watched.bench.content_bytes(), 4 << 20);
+    watched.bench.delete(path("disk").into(), DeleteSnapshots::Refuse).unwrap();
+    watched.settle();
+    assert_eq!((watched.rows_of("disk").len(), watched.bench.content_bytes()), (0, 0));
+}
+
+#[test]
 fn a_blob_becomes_shorter_by_its_record_and_grows_with_zeros() {
     let watched = Watched::new();
     let bench = &watched.bench;
@@ -248,6 +266,7 @@ enum Step {
     Resize { pages: u64 },
     SetMetadata,
     Snapshot,
+    DeleteSnapshot { at: usize },
     DeleteSnapshots,
     Settle,
 }
@@ -261,7 +280,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => (0..PAGES_MAX, 1..PAGES_MAX).prop_map(|(first, pages)| Step::Clear { first, pages }),
         3 => (0..PAGES_MAX).prop_map(|pages| Step::Resize { pages }),
         1 => Just(Step::SetMetadata),
-        2 => Just(Step::Snapshot),
+        3 => Just(Step::Snapshot),
+        2 => (0..30usize).prop_map(|at| Step::DeleteSnapshot { at }),
         1 => Just(Step::DeleteSnapshots),
         2 => Just(Step::Settle),
     ]
@@ -272,7 +292,7 @@ proptest! {
 
     #[test]
     fn a_resized_blob_reads_as_a_plain_array_does(
-        steps in prop::collection::vec(any_step(), 1..30),
+        steps in prop::collection::vec(any_step(), 1..40),
         with_versions in any::<bool>(),
     ) {
         let settings = ServiceSettings { blob_versions: with_versions, ..ServiceSettings::default() };
@@ -314,6 +334,11 @@ proptest! {
                 Step::Snapshot => {
                     versions.extend(current_version(bench).map(|version| (version, model.clone())));
                     snapshots.push((bench.snapshot("disk"), model.clone()));
+                }
+                Step::DeleteSnapshot { at } => {
+                    if at < snapshots.len() {
+                        bench.delete(snapshots.remove(at).0, DeleteSnapshots::Refuse).unwrap();
+                    }
                 }
                 Step::DeleteSnapshots => {
                     bench.delete(path("disk").into(), DeleteSnapshots::Only).unwrap();
