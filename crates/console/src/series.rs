@@ -2,7 +2,7 @@
 //! a second for each table, queue and container.
 //!
 //! A session is shown the sum of the accounts that it opens, and nothing of others. All is bounded: whoever names
-//! accounts that there are not finds no room in place of those that are asked more.
+//! accounts that do not exist does not displace those that are asked for more often.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;

@@ -40,7 +40,7 @@ static OF_CONNECTION: [HeaderName; 5] = [
     header::UPGRADE,
 ];
 
-/// A refusal that comes sooner is for want of room; one that comes later has waited for the store.
+/// A refusal that comes sooner is for want of memory; one that comes later has waited for the store.
 const PROMPT_TIME: Duration = Duration::from_secs(1);
 
 /// An answer on its way through.
@@ -227,7 +227,7 @@ impl Affinity {
         Some(response)
     }
 
-    /// Milliseconds since the start; the count begins anew after weeks.
+    /// Milliseconds since the start; the count starts again after weeks.
     fn now_ms(&self) -> u32 {
         u32::try_from(self.started.elapsed().as_millis() & u128::from(u32::MAX)).unwrap_or_default()
     }
@@ -294,7 +294,7 @@ fn without_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// What an answer means that took so long. Whoever refuses by its accounts or for want of room has done nothing, and
+/// What an answer means that took so long. Whoever refuses by its accounts or for want of memory has done nothing, and
 /// this server, which has admitted the request, may see both differently. One that refuses after a while has tried what
 /// this server would try: the trouble is the store's.
 fn judge(mut response: Response<Bytes>, took: Duration) -> Verdict {

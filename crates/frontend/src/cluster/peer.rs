@@ -32,7 +32,7 @@ pub(crate) const HELLO: &str = "x-tavola-hello";
 /// Connections to one port of a server, and so requests under way to it.
 const CONNECTIONS_MAX: usize = 128;
 /// How long a request waits for one of them to be free.
-const ROOM_TIME_MAX: Duration = Duration::from_secs(2);
+const PERMIT_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a connection may take to open.
 const CONNECT_TIME_MAX: Duration = Duration::from_millis(100);
 /// How long a server may take to shake hands and answer a hello: longer than it takes a busy one.
@@ -74,7 +74,7 @@ pub(crate) struct Peer {
 #[derive(Debug)]
 struct PortConnections {
     port: MemberPort,
-    room: Semaphore,
+    permits: Semaphore,
     idle: Mutex<Vec<IdleConnection>>,
 }
 
@@ -89,7 +89,7 @@ impl Peer {
     pub fn new(member: Member) -> Self {
         let port_connections = |port: &MemberPort| PortConnections {
             port: *port,
-            room: Semaphore::new(CONNECTIONS_MAX),
+            permits: Semaphore::new(CONNECTIONS_MAX),
             idle: Mutex::default(),
         };
         let ports = member.ports.iter().map(port_connections).collect();
@@ -134,7 +134,7 @@ impl Peer {
             return SendOutcome::NotSent("the server has no such port".into());
         };
         let deadline = Instant::now() + ANSWER_TIME_MAX;
-        let Ok(Ok(_permit)) = timeout(ROOM_TIME_MAX, port_connections.room.acquire()).await else {
+        let Ok(Ok(_permit)) = timeout(PERMIT_TIME_MAX, port_connections.permits.acquire()).await else {
             let cause: Cause = "all connections to the server are in use".into();
             self.suspend(cause.as_ref());
             return SendOutcome::NotSent(cause);

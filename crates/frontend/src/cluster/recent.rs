@@ -58,7 +58,7 @@ mod tests {
             assert_eq!(recent.note(hot, now_ms), is_again, "{now_ms}");
         }
         recent.note(hot, u32::MAX - 1);
-        assert!(recent.note(hot, 3), "the count of milliseconds begins anew");
+        assert!(recent.note(hot, 3), "the count of milliseconds starts again");
     }
 
     #[test]

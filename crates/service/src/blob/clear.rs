@@ -7,7 +7,7 @@
 //! that transaction writes them, so what others write to the rest of them is kept.
 //!
 //! A cell that is first written while others are looked up is left out, as if it were written after the clear. A clear
-//! begins anew then, but not for ever: where others write all the time, that is better than no clear.
+//! starts again then, but not for ever: where others write all the time, that is better than no clear.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -212,7 +212,7 @@ impl Blobs {
         Err(ErrorCode::ServerBusy.into())
     }
 
-    /// The same behind the answer: it gives room back.
+    /// The same behind the answer: it gives disk space back.
     pub fn clear_behind_later(self: &Arc<Self>, location: &BlobLocation) {
         let (blobs, location) = (self.clone(), location.clone());
         tokio::spawn(async move {

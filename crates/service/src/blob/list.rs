@@ -24,7 +24,7 @@ use super::rows::{
 use crate::failure::Failure;
 use crate::service::AnswerBudget;
 
-/// Rows of a blob that are passed over before the scan begins anew behind it.
+/// Rows of a blob that are passed over before the scan starts again behind it.
 const PASSED_ROWS_MAX: u32 = 8;
 
 /// What an entry takes beside its texts: its properties, and the names of their elements.
@@ -229,7 +229,7 @@ impl Lister {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Lists a common prefix; the scan begins anew behind it.
+    /// Lists a common prefix; the scan starts again behind it.
     fn list_prefix(&mut self, common: String) -> Result<ControlFlow<()>, Failure> {
         if !self.has_room(ENTRY_BYTES + common.len())? {
             self.next = Some(BlobCursor { name: common, at: DateTime::MAX });
@@ -240,7 +240,7 @@ impl Lister {
         Ok(ControlFlow::Break(()))
     }
 
-    /// Lists the blob whose rows have been seen. Breaks if the page is full or the scan is to begin anew.
+    /// Lists the blob whose rows have been seen. Breaks if the page is full or the scan is to start again.
     fn flush(&mut self) -> ControlFlow<()> {
         if self.group.partition.is_empty() {
             return ControlFlow::Continue(());

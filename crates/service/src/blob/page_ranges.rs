@@ -138,7 +138,7 @@ struct FoundRanges {
 }
 
 impl FoundRanges {
-    /// Adds a page; false if the answer has no room for one more range, and can end with a marker.
+    /// Adds a page; false if the answer cannot take one more range, and can end with a marker.
     fn add(&mut self, first: u64, is_clear: bool) -> Result<bool, ErrorCode> {
         let last = first + PAGE_BYTES - 1;
         let adjoins = |range: &&mut PageRange| range.last + 1 == first && range.is_clear == is_clear;

@@ -177,17 +177,17 @@ fn a_list_of_blocks_tells_all_of_them_or_that_memory_is_short() {
 
 /// Runs a command with so many bytes of memory for its answer.
 fn run_within(watched: &Watched, command: BlobCommand, bytes: usize) -> Result<BlobOutcome, ErrorCode> {
-    struct Room(AtomicUsize);
-    impl AnswerBudget for Room {
+    struct Budget(AtomicUsize);
+    impl AnswerBudget for Budget {
         fn take(&self, bytes: usize) -> bool {
             self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(bytes)).is_ok()
         }
     }
     let account = AccountName::parse("devstoreaccount1").unwrap();
     let permitted = Permitted::unchecked_for_test(account, Command::Blob(Box::new(command)), None);
-    let room: Arc<dyn AnswerBudget> = Arc::new(Room(AtomicUsize::new(bytes)));
+    let budget: Arc<dyn AnswerBudget> = Arc::new(Budget(AtomicUsize::new(bytes)));
     let done =
-        watched.bench.runtime.block_on(watched.bench.service.execute_with(permitted, Some(room), None));
+        watched.bench.runtime.block_on(watched.bench.service.execute_with(permitted, Some(budget), None));
     match done.map_err(|error| error.code)?.outcome {
         Outcome::Blob(outcome) => Ok(*outcome),
         other => panic!("{other:?}"),

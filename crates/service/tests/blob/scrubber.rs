@@ -169,8 +169,8 @@ fn a_list_ends_with_a_marker_where_there_is_no_more_memory() {
 
 /// A page that has so many bytes of memory beside what needs none.
 fn page_within(bench: &Bench, asked: ListBlobs, bytes: usize) -> Result<tavola_model::BlobPage, ErrorCode> {
-    struct Room(AtomicUsize);
-    impl AnswerBudget for Room {
+    struct Budget(AtomicUsize);
+    impl AnswerBudget for Budget {
         fn take(&self, bytes: usize) -> bool {
             self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(bytes)).is_ok()
         }
@@ -178,8 +178,8 @@ fn page_within(bench: &Bench, asked: ListBlobs, bytes: usize) -> Result<tavola_m
     let account = AccountName::parse("devstoreaccount1").unwrap();
     let command = Command::Blob(Box::new(BlobCommand::ListBlobs(asked)));
     let permitted = Permitted::unchecked_for_test(account, command, None);
-    let room: Arc<dyn AnswerBudget> = Arc::new(Room(AtomicUsize::new(bytes)));
-    let done = bench.runtime.block_on(bench.service.execute_within(permitted, Some(room)));
+    let budget: Arc<dyn AnswerBudget> = Arc::new(Budget(AtomicUsize::new(bytes)));
+    let done = bench.runtime.block_on(bench.service.execute_within(permitted, Some(budget)));
     match done.map_err(|error| error.code)? {
         Outcome::Blob(outcome) => match *outcome {
             BlobOutcome::BlobsListed(page) => Ok(*page),
