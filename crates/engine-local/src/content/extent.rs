@@ -17,6 +17,7 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::folder::{create_file, sync_folder};
+use crate::settings::PUNCHED_BYTES_MAX;
 
 /// Bytes before the first region.
 pub(crate) const HEADER_BYTES: u64 = 4096;
@@ -61,14 +62,19 @@ impl Extent {
         Ok(Self { number, file })
     }
 
-    /// Frees the disk space of a range.
+    /// Frees the disk space of a range, in steps: a file system gives all blocks of one step to the disk together, and a
+    /// commit of rows that comes then waits for it.
     pub(crate) fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
         assert!(offset >= HEADER_BYTES, "the header is never given back");
-        if length == 0 {
-            return Ok(());
-        }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        Ok(rustix::fs::fallocate(&self.file, flags, offset, length)?)
+        let end = offset + length;
+        let mut at = offset;
+        while at < end {
+            let step_end = (at + PUNCHED_BYTES_MAX).min(end);
+            rustix::fs::fallocate(&self.file, flags, at, step_end - at)?;
+            at = step_end;
+        }
+        Ok(())
     }
 
     /// The next range that takes disk space, at or behind an offset. `None` if there is none, `Err` if the file
