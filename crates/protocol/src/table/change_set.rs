@@ -1,13 +1,12 @@
 //! A batch to the command it asks for: a change set to one transaction, or the single query it holds.
 
-use http::header;
+use http::{HeaderMap, header};
 use tavola_model::{
     Address, EntityGroupTransaction, ErrorCode, Query, ServiceError, TRANSACTION_BYTES_MAX,
     TRANSACTION_OPERATIONS_MAX, TableCommand, TableName,
 };
 
 use super::batch_in::{self, Batch};
-use super::decode::TableRequest;
 use super::form::{BatchForm, Form, Layer, PartForm, Style};
 use super::format::{Preference, data_service_version, negotiate};
 use super::query_in::{check_options, get_entity, query_entities};
@@ -16,12 +15,17 @@ use super::write_in::{Decoded, decode_write};
 use crate::multipart::InnerRequest;
 use crate::reply::text;
 
-/// Decodes a batch and notes the form of its parts.
-pub fn decode_batch(request: &TableRequest<'_>, form: &mut Form) -> Result<TableCommand, ServiceError> {
-    if request.body.len() > TRANSACTION_BYTES_MAX {
+/// Decodes a batch that was sent to an address, and notes the form of its parts.
+pub fn decode_batch(
+    address: &Address<'_>,
+    headers: &HeaderMap,
+    body: &[u8],
+    form: &mut Form,
+) -> Result<TableCommand, ServiceError> {
+    if body.len() > TRANSACTION_BYTES_MAX {
         return Err(ErrorCode::RequestBodyTooLarge.into());
     }
-    let batch = batch_in::parse(text(request.headers, header::CONTENT_TYPE), request.body)?;
+    let batch = batch_in::parse(text(headers, header::CONTENT_TYPE), body)?;
     let (query, requests) = match batch {
         Batch::Empty => (false, None),
         Batch::Query(inner) => (true, Some(vec![inner])),
@@ -31,23 +35,31 @@ pub fn decode_batch(request: &TableRequest<'_>, form: &mut Form) -> Result<Table
         form.batch = Some(BatchForm { query: true, parts: Vec::new() });
         return Err(ServiceError::unreadable_body());
     };
-    let parts = requests.iter().map(|inner| part_form(inner, request, form.style)).collect();
-    form.batch = Some(BatchForm { query, parts });
+    let parts: Vec<Part<'_>> = requests
+        .into_iter()
+        .map(|inner| Part { target: Target::parse(inner.uri, address), request: inner })
+        .collect();
+    let forms = parts.iter().map(|part| part_form(part, form.style)).collect();
+    form.batch = Some(BatchForm { query, parts: forms });
     form.layer = Layer::OData;
-    match requests.as_slice() {
-        [inner] if query => decode_batch_query(inner, request, form),
-        [] => Err(ServiceError::unreadable_body()),
-        requests => decode_change_set(requests, request, form),
+    if !query {
+        return decode_change_set(parts, form);
+    }
+    match parts.into_iter().next() {
+        Some(part) => decode_batch_query(part, form),
+        None => Err(ServiceError::unreadable_body()),
     }
 }
 
+/// A request of a batch, and where it goes.
+struct Part<'a> {
+    request: InnerRequest<'a>,
+    target: Result<Target<'a>, ServiceError>,
+}
+
 /// The single query of a batch, decoded as if it had come alone.
-fn decode_batch_query(
-    inner: &InnerRequest<'_>,
-    outer: &TableRequest<'_>,
-    form: &mut Form,
-) -> Result<TableCommand, ServiceError> {
-    let target = Target::parse(inner.uri, outer)?;
+fn decode_batch_query(part: Part<'_>, form: &mut Form) -> Result<TableCommand, ServiceError> {
+    let (inner, target) = (part.request, part.target?);
     let route =
         find_route(&inner.method, &target.address, &target.query, &inner.headers).map_err(|e| e.error)?;
     form.layer = Layer::Unresolved;
@@ -65,20 +77,16 @@ fn decode_batch_query(
     Ok(command)
 }
 
-fn decode_change_set(
-    requests: &[InnerRequest<'_>],
-    outer: &TableRequest<'_>,
-    form: &mut Form,
-) -> Result<TableCommand, ServiceError> {
-    let mut writes = Vec::with_capacity(requests.len());
+fn decode_change_set(parts: Vec<Part<'_>>, form: &mut Form) -> Result<TableCommand, ServiceError> {
+    let mut writes = Vec::with_capacity(parts.len());
     let mut table: Option<TableName> = None;
     let mut refusal = None;
-    for (index, inner) in requests.iter().enumerate() {
+    for (index, part) in parts.into_iter().enumerate() {
         if index == TRANSACTION_OPERATIONS_MAX {
             let message = "The batch request operation exceeds the maximum 100 changes per change set.";
             return Err(ServiceError::with_message(ErrorCode::InvalidInput, message).at_operation(index - 1));
         }
-        let decoded = decode_operation(inner, outer).map_err(|error| {
+        let decoded = decode_operation(part).map_err(|error| {
             if let Some(batch) = &mut form.batch {
                 batch.parts[index].resolved = !error.unresolved;
             }
@@ -111,9 +119,9 @@ struct Refused {
     unresolved: bool,
 }
 
-fn decode_operation(inner: &InnerRequest<'_>, outer: &TableRequest<'_>) -> Result<Decoded, Refused> {
+fn decode_operation(part: Part<'_>) -> Result<Decoded, Refused> {
     let unresolved = |error: ServiceError| Refused { error, unresolved: true };
-    let target = Target::parse(inner.uri, outer).map_err(unresolved)?;
+    let (inner, target) = (part.request, part.target.map_err(unresolved)?);
     let route = find_route(&inner.method, &target.address, &target.query, &inner.headers)
         .map_err(|Unroutable { error, .. }| unresolved(error))?;
     decode_write(route, &inner.headers, inner.body)
@@ -128,7 +136,7 @@ struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn parse(uri: &'a str, outer: &TableRequest<'_>) -> Result<Self, ServiceError> {
+    fn parse(uri: &'a str, outer: &Address<'_>) -> Result<Self, ServiceError> {
         let (target, query) = uri.split_once('?').unwrap_or((uri, ""));
         let absolute = ["http://", "https://"]
             .iter()
@@ -140,14 +148,12 @@ impl<'a> Target<'a> {
             }
             None => {
                 // Rooted paths may name the account again; relative ones start at the service.
-                let outer_address = outer.address;
                 let inside = target.strip_prefix('/').unwrap_or(target);
-                let rest =
-                    inside.strip_prefix(outer_address.account.as_str()).filter(|rest| rest.starts_with('/'));
-                outer_address.clone_with_path(rest.unwrap_or(target))
+                let rest = inside.strip_prefix(outer.account.as_str()).filter(|rest| rest.starts_with('/'));
+                outer.clone_with_path(rest.unwrap_or(target))
             }
         };
-        if address.account != outer.address.account {
+        if address.account != outer.account {
             return Err(ErrorCode::InvalidInput.into());
         }
         let base = absolute
@@ -157,9 +163,9 @@ impl<'a> Target<'a> {
     }
 }
 
-fn part_form(inner: &InnerRequest<'_>, outer: &TableRequest<'_>, whole: Style) -> PartForm {
-    let target = Target::parse(inner.uri, outer).ok();
-    let format = target.as_ref().and_then(|target| target.query.get("$format"));
+fn part_form(part: &Part<'_>, whole: Style) -> PartForm {
+    let (inner, target) = (&part.request, part.target.as_ref().ok());
+    let format = target.and_then(|target| target.query.get("$format"));
     let accept = text(&inner.headers, header::ACCEPT);
     let mut style = Style { prefer: Preference::of(&inner.headers), ..whole };
     if accept.is_some() || format.is_some() {
@@ -171,7 +177,7 @@ fn part_form(inner: &InnerRequest<'_>, outer: &TableRequest<'_>, whole: Style) -
     }
     PartForm {
         style,
-        base: target.as_ref().and_then(|target| target.base).map(str::to_owned),
+        base: target.and_then(|target| target.base).map(str::to_owned),
         content_id: text(&inner.headers, "content-id").map(str::to_owned),
         creates: inner.method == http::Method::POST && !inner.headers.contains_key("x-http-method"),
         resolved: true,

@@ -64,7 +64,7 @@ pub fn decode(
             check_acl_accept(request.headers)?;
             TableCommand::SetTableAcl(table, xml::parse_acl(request.body, "raud")?)
         }
-        TableRoute::Batch => decode_batch(request, form)?,
+        TableRoute::Batch => decode_batch(request.address, request.headers, request.body, form)?,
         TableRoute::QueryEntities(table, partition) => query_entities(table, partition, request.query, form)?,
         TableRoute::GetEntity(table, key) => get_entity(table, key, request.query, form)?,
         write @ (TableRoute::InsertEntity(_)
