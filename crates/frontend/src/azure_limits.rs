@@ -5,8 +5,8 @@
 //! <https://learn.microsoft.com/azure/storage/queues/scalability-targets>). Beyond that the service answers `503
 //! ServerBusy` or `500 OperationTimedOut`
 //! (<https://learn.microsoft.com/azure/storage/tables/storage-performance-checklist#throttlingserver-busy-errors>).
-//! Here it is 503 for what exceeds a target, and 500 for what is asked of a partition or a queue beyond twice its
-//! target. What is refused has not been executed; the real service may have executed what it answers 500.
+//! Here it is 503 for what exceeds a target, and 500 for what is asked beyond twice the target. What is refused has not
+//! been executed; the real service may have executed what it answers 500.
 //!
 //! The targets are buckets that hold one second's worth. A request is let in while its buckets are not empty, and may
 //! leave them owing. A batch costs as many as it writes. A query costs 1 when it is let in, paid by the partition where
@@ -80,8 +80,11 @@ impl AzureLimits {
         let now = self.clock.monotonic();
         let mut buckets = self.lock();
         buckets.sweep(now);
-        let of_account = hash(&[account.as_str()]);
-        if !buckets.target(of_account, ACCOUNT_REQUESTS_PER_SECOND, now).take(1, now) {
+        let of_account = buckets.target(hash(&[account.as_str()]), ACCOUNT_REQUESTS_PER_SECOND, now);
+        if !of_account.ask(1, now) {
+            return Err(ErrorCode::OperationTimedOut.into());
+        }
+        if !of_account.take(1, now) {
             let message = "Operations per second is over the account limit.";
             return Err(ServiceError::with_message(ErrorCode::ServerBusy, message));
         }
@@ -181,10 +184,11 @@ impl Target {
         is_served
     }
 
-    /// Takes as much in any case.
+    /// Takes as much in any case, of both.
     fn owe(&mut self, count: usize, now: Duration) {
         self.fill(now);
         self.given -= cost(count);
+        self.asked -= cost(count);
     }
 
     fn is_full(&self, now: Duration) -> bool {
@@ -409,6 +413,7 @@ mod tests {
         assert_eq!(refused.message, "Operations per second is over the account limit.");
         let other = AccountName::parse("another").unwrap();
         assert!(limited.limits.admit(&other, &get("p")).is_ok());
+        assert_eq!(limited.send(20_000, &get("p")), [0, 19_994, 6], "twice the target has been asked for");
     }
 
     #[test]
@@ -488,6 +493,13 @@ mod tests {
         limited.page(&query(None, None), &[("first", 10)], 2_500);
         assert_eq!(limited.send(1, &query(None, None)), [0, 1, 0], "the next scan begins there too");
         assert_eq!(limited.send(1, &get("first")), [0, 1, 0]);
+        let limited = Limited::new();
+        limited.page(&query(Some("p"), None), &[("p", 1_000)], 4_000);
+        assert_eq!(
+            limited.send(1, &query(Some("p"), None)),
+            [0, 0, 1],
+            "rows that were read are asked for too"
+        );
     }
 
     #[test]
