@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use http::HeaderMap;
 use http::header::{self, HeaderName};
-use tavola_model::{AccountName, BlobCommand, Command, EntityChange, QueueCommand, TableCommand};
+use tavola_model::{
+    AccountName, BlobCommand, Command, EntityChange, Query, QueueCommand, TableCommand, is_signature,
+};
 use tavola_protocol::Response;
 use tavola_telemetry::{AccessKind, Authentication, DetailOf, LoggedFields, RequestDetail};
 
@@ -18,10 +20,15 @@ static CONDITIONS: [(HeaderName, &str); 4] = [
     (header::IF_UNMODIFIED_SINCE, "If-Unmodified-Since"),
 ];
 
-/// What its head says: for sums, or for a log of all.
-pub(crate) fn of(account: &AccountName, received: &Received, of: DetailOf) -> RequestDetail {
+/// What its head says: for sums, or for a log of all. `query` is the parsed query, if it could be parsed.
+pub(crate) fn of(
+    account: &AccountName,
+    received: &Received,
+    query: Option<&Query<'_>>,
+    of: DetailOf,
+) -> RequestDetail {
     RequestDetail {
-        authentication: authentication(&received.headers, received.query()),
+        authentication: authentication(&received.headers, query),
         access: AccessKind::Read,
         request_head_bytes: head_bytes(received),
         response_head_bytes: 0,
@@ -68,16 +75,26 @@ fn object_key(account: &AccountName, path: &str) -> String {
 
 /// What its answer says.
 pub(crate) fn note_response(detail: &mut RequestDetail, response: &Response) {
-    let lines = response.headers.iter().map(|(name, value)| name.len() + value.len() + 4);
-    let metadata = response.metadata.iter().map(|(name, value)| name.len() + value.len() + 4);
-    detail.response_head_bytes = lines.chain(metadata).sum::<usize>() as u64;
-    let header = |wanted: &str| {
-        let found = response.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        found.and_then(|(_, value)| value.to_str().ok()).map(Box::<str>::from)
-    };
-    if let Some(logged) = &mut detail.logged {
-        logged.etag = header("etag");
-        logged.last_modified = header("last-modified");
+    let metadata = response.metadata.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let headers = response.headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+    note_lines(detail, headers.chain(metadata));
+}
+
+/// What the answer of another server says.
+pub(crate) fn note_forwarded(detail: &mut RequestDetail, headers: &HeaderMap) {
+    note_lines(detail, headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+}
+
+fn note_lines<'a>(detail: &mut RequestDetail, lines: impl Iterator<Item = (&'a str, &'a [u8])>) {
+    for (name, value) in lines {
+        detail.response_head_bytes += (name.len() + value.len() + 4) as u64;
+        let Some(logged) = &mut detail.logged else { continue };
+        let text = || std::str::from_utf8(value).ok().map(Box::<str>::from);
+        if name.eq_ignore_ascii_case("etag") {
+            logged.etag = text();
+        } else if name.eq_ignore_ascii_case("last-modified") {
+            logged.last_modified = text();
+        }
     }
 }
 
@@ -103,13 +120,13 @@ pub(crate) fn access(command: &Command) -> AccessKind {
     }
 }
 
-fn authentication(headers: &HeaderMap, query: &str) -> Authentication {
+fn authentication(headers: &HeaderMap, query: Option<&Query<'_>>) -> Authentication {
     match text(headers, &header::AUTHORIZATION) {
         Some(value) if value.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("bearer ")) => {
             Authentication::Bearer
         }
         Some(_) => Authentication::Key,
-        None if query.split('&').any(|part| part.starts_with("sig=")) => Authentication::Sas,
+        None if query.is_some_and(|query| query.get("sig").is_some()) => Authentication::Sas,
         None => Authentication::Anonymous,
     }
 }
@@ -117,7 +134,7 @@ fn authentication(headers: &HeaderMap, query: &str) -> Authentication {
 /// The query with something else in the place of a signature.
 fn without_signature(query: &str) -> String {
     let part = |part: &str| match part.split_once('=') {
-        Some((name, _)) if name.eq_ignore_ascii_case("sig") => format!("{name}=XXXXX"),
+        Some((name, _)) if is_signature(part) => format!("{name}=XXXXX"),
         _ => part.to_owned(),
     };
     query.split('&').map(part).collect::<Vec<_>>().join("&")
@@ -179,11 +196,37 @@ mod tests {
     }
 
     #[test]
+    fn the_answer_of_another_server_is_logged_like_one_of_ours() {
+        let detail = || RequestDetail {
+            authentication: Authentication::Key,
+            access: AccessKind::Write,
+            request_head_bytes: 0,
+            response_head_bytes: 0,
+            logged: Some(Box::new(logged("/dev/box/a", &[]))),
+        };
+        let (mut ours, mut theirs) = (detail(), detail());
+        let mut response = Response::empty(http::StatusCode::NO_CONTENT);
+        response.add("ETag", "W/\"a\"");
+        response.add("Last-Modified", "Fri, 05 Aug 2011 19:11:54 GMT");
+        note_response(&mut ours, &response);
+        let headers =
+            response.headers.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.clone()));
+        note_forwarded(&mut theirs, &headers.collect());
+        let told = |detail: &RequestDetail| {
+            let logged = detail.logged.as_ref().unwrap();
+            (detail.response_head_bytes, logged.etag.clone(), logged.last_modified.clone())
+        };
+        assert_eq!(told(&ours), told(&theirs));
+        assert_eq!(told(&ours).1.as_deref(), Some("W/\"a\""));
+    }
+
+    #[test]
     fn a_signature_is_never_kept() {
         for (query, kept) in [
             ("", ""),
             ("a=1&sig=secret%3D&b=2", "a=1&sig=XXXXX&b=2"),
             ("SIG=secret", "SIG=XXXXX"),
+            ("%73ig=secret", "%73ig=XXXXX"),
             ("sig=secret&sig=again", "sig=XXXXX&sig=XXXXX"),
             ("signed=1", "signed=1"),
         ] {

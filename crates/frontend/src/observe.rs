@@ -12,7 +12,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use tavola_model::{
     AccountName, BlobOutcome, Command, DateTime, EntityChange, EntityPage, EntityWrite, ErrorCode, Outcome,
-    PlanKind, PlanReport, QueueCommand, QueueOutcome, ServiceError, StorageService, TableCommand,
+    PlanKind, PlanReport, Query, QueueCommand, QueueOutcome, ServiceError, StorageService, TableCommand,
     TableOutcome, Text,
 };
 use tavola_protocol::{Form, Reply, Response};
@@ -86,7 +86,7 @@ impl<'a> Observation<&'a Recorder> {
     }
 
     /// The account that is addressed. Where a log is kept for it, every request is recorded.
-    pub fn note_account(&mut self, account: &AccountName, received: &Received) {
+    pub fn note_account(&mut self, account: &AccountName, received: &Received, query: Option<&Query<'_>>) {
         let service = self.counted.service;
         if self.is_observed && self.recorder.records_all_of(account, service) {
             let record =
@@ -95,7 +95,7 @@ impl<'a> Observation<&'a Recorder> {
         }
         let Some(record) = &mut self.record else { return };
         if let Some(of) = self.recorder.detail_of(account, service) {
-            record.detail = Some(Box::new(log_detail::of(account, received, of)));
+            record.detail = Some(Box::new(log_detail::of(account, received, query, of)));
         }
         record.account = Some(account.clone());
     }
@@ -183,12 +183,16 @@ impl<'a> Observation<&'a Recorder> {
             counted.code = ErrorCode::ALL.iter().find(|known| code == Some(known.as_str())).copied();
             counted.throttled = counted.code.is_some_and(is_throttled);
         }
+        self.log_slow(request_id);
         let Some(record) = &mut self.record else { return };
+        if let Some(detail) = &mut record.detail {
+            log_detail::note_forwarded(detail, response.headers());
+        }
         record.request_id = request_id.into();
         record.client_request_id =
             reply.client_request_id.as_ref().and_then(|id| id.to_str().ok().map(Box::<str>::from));
         if response.status().is_success() {
-            counted.rows_returned = match &record.target {
+            self.counted.rows_returned = match &record.target {
                 Target::Batch { operations, .. } => u64::from(*operations),
                 Target::Whole | Target::Entity { .. } | Target::Query(_) => 1,
             };

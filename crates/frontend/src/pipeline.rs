@@ -164,7 +164,7 @@ impl Pipeline {
             admitted: Admitted::default(),
         };
         if let Some(address) = &address {
-            exchange.observation.note_account(&address.account, received);
+            exchange.observation.note_account(&address.account, received, query.as_ref());
         }
         if received.origin.service == StorageService::Table {
             let none = Query::default();

@@ -51,7 +51,7 @@ pub use lease::{LeaseAction, LeaseDone, LeaseDuration, LeaseId, LeaseShown, Leas
 pub use limits::*;
 pub use metadata::Metadata;
 pub use outcome::{AccountOutcome, Outcome, PreflightAllowed, ServiceStats};
-pub use query::Query;
+pub use query::{Query, is_signature};
 pub use queue::*;
 pub use random::RandomSource;
 pub use service::StorageService;

@@ -53,6 +53,12 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Whether a raw part of a query is the signature of a token, however its name is written. It must never be shown.
+pub fn is_signature(raw_part: &str) -> bool {
+    let name = raw_part.split_once('=').map_or(raw_part, |(name, _)| name);
+    decode(name).is_some_and(|name| name.eq_ignore_ascii_case("sig"))
+}
+
 fn is_same_name(one: &str, other: &str) -> bool {
     one == other || (!other.starts_with('$') && one.eq_ignore_ascii_case(other))
 }
@@ -86,6 +92,16 @@ mod tests {
         check("x=%C3%A9%zz", "x=é%zz;");
         check("", "");
         check("x=%FF", "refused");
+    }
+
+    #[test]
+    fn a_signature_is_known_however_its_name_is_written() {
+        for part in ["sig=x", "SIG=x", "s%69g=x", "%73%69%67=", "sig"] {
+            assert!(is_signature(part), "{part}");
+        }
+        for part in ["", "signed=1", "a=sig", "%FF=sig", "si+g=x"] {
+            assert!(!is_signature(part), "{part}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use tavola_model::{
     Address, BlobMoment, BlobTarget, COPY_SOURCE_BYTES_MAX, CopySource, DateTime, FromUrl, Query,
-    ServiceError,
+    ServiceError, is_signature,
 };
 
 use super::headers::{given, invalid_header, missing_header, parse_range, parsed, source_conditions, sums};
@@ -46,7 +46,7 @@ fn parse(url: &str) -> Option<CopySource> {
         return None;
     }
     let parameters = Query::parse(query)?;
-    let shown_query = without_signature(query, &parameters);
+    let shown_query: Vec<&str> = query.split('&').filter(|part| !is_signature(part)).collect();
     let mark = if shown_query.concat().is_empty() { "" } else { "?" };
     Some(CopySource {
         shown: [scheme, "://", before, mark, &shown_query.join("&")].concat(),
@@ -57,15 +57,6 @@ fn parse(url: &str) -> Option<CopySource> {
         authorization: None,
         is_secure,
     })
-}
-
-/// The parts of a query but for the signature, however its name is written: what is shown must not be a token.
-fn without_signature<'a>(query: &'a str, parameters: &Query<'_>) -> Vec<&'a str> {
-    let mut names = parameters.iter().map(|(name, _)| name);
-    // A part that is empty is no parameter.
-    let mut is_signature =
-        |part: &str| !part.is_empty() && names.next().is_some_and(|name| name.eq_ignore_ascii_case("sig"));
-    query.split('&').filter(|part| !is_signature(part)).collect()
 }
 
 /// The account and the blob, if the address has the form of ours.
