@@ -2,11 +2,6 @@
 
 The test has a server of its own, which writes logs after a second instead of a minute.
 """
-import json
-import os
-import signal
-import subprocess
-import time
 from datetime import datetime, timezone
 
 import pytest
@@ -14,51 +9,18 @@ from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableAnalyticsLogging, TableMetrics, TableRetentionPolicy, TableServiceClient
 from azure.storage.blob import BlobServiceClient
 
-# A hang guard. Metrics of a minute come when it is over.
-PATIENCE = 300
-
-
-def until(found):
-    """Waits until something is found."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        result = found()
-        if result:
-            return result
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.2)
+from own_server import own_server, until
 
 
 @pytest.fixture
 def server(tmp_path):
-    ready = tmp_path / "ready.json"
-    arguments = ["--data", str(tmp_path / "data"), "--ready-file", str(ready), "--analytics-log-seconds", "1"]
-    for port in ("blob", "queue", "table"):
-        arguments += [f"--{port}-port", "0"]
-    # Settings of the environment are for the shared server.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TAVOLA_")}
-    process = subprocess.Popen(
-        [os.environ["TAVOLA_BIN"], "serve", *arguments, "--console-port", "off"], stdout=subprocess.DEVNULL, env=environment
-    )
-    try:
-        until(ready.exists)
-        yield json.loads(ready.read_text(encoding="utf-8"))
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
-
-
-def connection_string(ready):
-    name = "devstoreaccount1"
-    key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-    parts = [f"{service.capitalize()}Endpoint={ready[service]}" for service in ("blob", "queue", "table")]
-    return f"DefaultEndpointsProtocol=http;AccountName={name};AccountKey={key};" + ";".join(parts)
+    with own_server(tmp_path, "--analytics-log-seconds", "1") as connection_string:
+        yield connection_string
 
 
 def test_logs_and_metrics_that_are_switched_on_can_be_read(server):
-    text = connection_string(server)
-    tables = TableServiceClient.from_connection_string(text, retry_total=0)
-    blobs = BlobServiceClient.from_connection_string(text, retry_total=0)
+    tables = TableServiceClient.from_connection_string(server, retry_total=0)
+    blobs = BlobServiceClient.from_connection_string(server, retry_total=0)
     keep = TableRetentionPolicy(enabled=True, days=7)
     tables.set_service_properties(
         analytics_logging=TableAnalyticsLogging(read=True, write=True, delete=True, retention_policy=keep),
