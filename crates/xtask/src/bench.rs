@@ -2,7 +2,7 @@
 
 use std::process::{Command, ExitCode};
 
-use crate::programs::{cargo, root, run, server_binary};
+use crate::programs::{cargo, release_program, run, server_binary};
 
 /// Compares everything, or on small tables only.
 pub fn compare(quick: bool) -> ExitCode {
@@ -18,7 +18,7 @@ pub fn compare(quick: bool) -> ExitCode {
         &["client", "--quick"],
     ];
     for part in parts {
-        let mut bench = Command::new(root().join("target/release/tavola-bench"));
+        let mut bench = Command::new(release_program("tavola-bench"));
         bench.args(part).env("TAVOLA_BIN", server_binary());
         // What it prints is what was asked for, and a run takes minutes: it goes straight to the terminal.
         match bench.status() {

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cassandra::{self, Care, Kind};
 use crate::console;
-use crate::programs::{cargo, contains, installed, root, run, server_binary};
+use crate::programs::{cargo, contains, installed, release_program, root, run, server_binary};
 use crate::rust::count_tests;
 use crate::step::{NO_NAMES, Outcome, Select, Server, Step, Tally};
 
@@ -96,8 +96,10 @@ fn conformance(select: &Select) -> Outcome {
         "blob_http",
     ];
     if cassandra::is_up() {
-        let mut tally =
-            with_nodes(1, |nodes| Ok(tests(select, &TESTS, nodes, None)?.with(page(select, nodes)?)))?;
+        let mut tally = with_nodes(1, |nodes| {
+            let tally = tests(select, &TESTS, nodes, None)?.with(blobs_in_a_bucket(select, nodes)?);
+            Ok(tally.with(page(select, nodes)?))
+        })?;
         tally.skip_one("the node that runs has no certificate: `cargo xtask cassandra down` first");
         return Ok(tally);
     }
@@ -105,8 +107,17 @@ fn conformance(select: &Select) -> Outcome {
     let kind = Kind { care: Care::Safe, certificates: Some(certificates.clone()) };
     with_fresh_nodes(1, &kind, |nodes| {
         let tally = tests(select, &[&TESTS[..], &["cluster_tls"]].concat(), nodes, Some(&certificates))?;
-        Ok(tally.with(page(select, nodes)?))
+        Ok(tally.with(blobs_in_a_bucket(select, nodes)?).with(page(select, nodes)?))
     })
+}
+
+/// The requests to the blob service once more, with the contents in a folder that stands for a bucket.
+fn blobs_in_a_bucket(select: &Select, nodes: &str) -> Outcome {
+    let buckets = root().join("target/buckets");
+    let tally = tests_in(select, &["blob_http"], nodes, None, Some(&buckets));
+    // What is left of it is only clutter in the target folder.
+    let _ = std::fs::remove_dir_all(&buckets);
+    tally
 }
 
 /// The page of the console, of servers on this node.
@@ -128,6 +139,17 @@ fn refusals(select: &Select) -> Outcome {
 }
 
 fn tests(select: &Select, names: &[&str], nodes: &str, certificates: Option<&Path>) -> Outcome {
+    tests_in(select, names, nodes, certificates, None)
+}
+
+/// Tests on servers that keep the contents of blobs in the cluster, or in buckets below a folder.
+fn tests_in(
+    select: &Select,
+    names: &[&str],
+    nodes: &str,
+    certificates: Option<&Path>,
+    buckets: Option<&Path>,
+) -> Outcome {
     // The whole workspace, as in "tests of all crates": fewer packages want fewer features of other crates, and then
     // all of those are built again.
     let mut tests = cargo(["test", "--workspace"]);
@@ -141,6 +163,9 @@ fn tests(select: &Select, names: &[&str], nodes: &str, certificates: Option<&Pat
     tests.env("TAVOLA_CQL_NODES", nodes).env("TAVOLA_BIN", server_binary());
     if let Some(certificates) = certificates {
         tests.env("TAVOLA_CQL_CERTIFICATES", certificates);
+    }
+    if let Some(buckets) = buckets {
+        tests.env("TAVOLA_TEST_BUCKETS", buckets);
     }
     let finished = run(&mut tests)?;
     let mut tally = count_tests(&finished.output);
@@ -178,7 +203,7 @@ fn faults(nodes: &str, seconds: u32) -> Outcome {
     run(&mut cargo(["build", "--release", "-p", "tavola-cluster-faults"]))?.check()?;
     let history = root().join("target/cluster-history.jsonl");
     let chores = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut load = Command::new(root().join("target/release/tavola-cluster-faults"));
+    let mut load = Command::new(release_program("tavola-cluster-faults"));
     load.arg("--nodes-command").arg(chores).arg("--history").arg(&history);
     load.args(["--seconds", &seconds.to_string(), "--"]).args(fresh_keyspace(nodes)?);
     let mut tally = Tally::default();

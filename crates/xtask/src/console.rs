@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::programs::{cargo, contains, installed, root, run, server_binary};
+use crate::programs::{cargo, contains, installed, release_program, root, run, server_binary};
 use crate::sdk::{counted, counts, is_installed};
 use crate::step::{NO_NAMES, Outcome, Select, Server, Step, Tally};
 
@@ -141,7 +141,7 @@ pub fn shots() -> ExitCode {
         run(&mut cargo(["build", "--release", "-p", "tavola-console", "--example", "demo"]))?.check()?;
         let mut command = Command::new("node");
         command.arg(folder().join("tests/shots.mjs")).arg(root().join("docs/console"));
-        run(command.env("TAVOLA_DEMO", root().join("target/release/examples/demo")))?.check()
+        run(command.env("TAVOLA_DEMO", release_program("examples/demo")))?.check()
     });
     match taken {
         Ok(()) => {

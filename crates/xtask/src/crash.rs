@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::programs::{root, run, server_binary};
+use crate::programs::{release_program, run, server_binary};
 use crate::step::{NO_NAMES, Outcome, Server, Step, Tally};
 
 pub const KILLS: Step = Step {
@@ -41,7 +41,7 @@ pub const EMULATOR_KILLS: Step = Step {
 };
 
 fn kills(program: &str, arguments: &[&str]) -> Outcome {
-    let mut command = Command::new(root().join("target/release").join(program));
+    let mut command = Command::new(release_program(program));
     let finished = run(command.args(arguments).env("TAVOLA_BIN", server_binary()))?;
     finished.check()?;
     let mut tally = Tally::one();

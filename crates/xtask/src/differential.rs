@@ -2,7 +2,7 @@
 
 use std::process::{Command, ExitCode};
 
-use crate::programs::{cargo, installed, root, run, server_binary};
+use crate::programs::{cargo, installed, release_program, run, server_binary};
 use crate::step::{NO_NAMES, Outcome, Server, Step, Tally};
 
 /// The run of the test command: the seed and the number of sequences that the program has by itself.
@@ -49,7 +49,7 @@ fn build() -> Result<(), String> {
 }
 
 fn program() -> Command {
-    let mut command = Command::new(root().join("target/release/tavola-differential"));
+    let mut command = Command::new(release_program("tavola-differential"));
     command.env("TAVOLA_BIN", server_binary());
     command
 }

@@ -65,8 +65,7 @@ fn check_crate(
 ) -> Result<(), String> {
     let manifest: toml::Table =
         manifest.parse().map_err(|error| format!("crates/{name}/Cargo.toml ({error})"))?;
-    let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table);
-    for dependency in dependencies.into_iter().flat_map(toml::Table::keys) {
+    for dependency in dependencies(&manifest) {
         let Some(other) = dependency.strip_prefix("tavola-") else { continue };
         let is_lower = match (layer, layers.get(other)) {
             (_, None) => return Err(format!("{name} depends on {other}, which is not in the code map")),
@@ -79,6 +78,18 @@ fn check_crate(
         }
     }
     Ok(())
+}
+
+/// The packages that a crate or its build script depends on, on any system and under any name.
+fn dependencies(manifest: &toml::Table) -> Vec<&str> {
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    let of_targets = targets.into_iter().flat_map(toml::Table::values).filter_map(toml::Value::as_table);
+    let tables = std::iter::once(manifest).chain(of_targets).flat_map(|table| {
+        ["dependencies", "build-dependencies"].map(|kind| table.get(kind).and_then(toml::Value::as_table))
+    });
+    let package =
+        |(name, how)| toml::Value::get(how, "package").and_then(toml::Value::as_str).unwrap_or(name);
+    tables.flatten().flatten().map(|(name, how)| package((name.as_str(), how))).collect()
 }
 
 #[cfg(test)]
@@ -100,5 +111,8 @@ mod tests {
         assert!(!check("auth", "[dependencies]\ntavola-odata = {}"));
         assert!(!check("auth", "[dependencies]\ntavola-testkit = {}"));
         assert!(!check("auth", "[dependencies]\ntavola-unknown = {}"));
+        assert!(!check("model", "[build-dependencies]\ntavola-auth = {}"));
+        assert!(!check("model", "[target.'cfg(unix)'.dependencies]\ntavola-auth = {}"));
+        assert!(!check("model", "[dependencies]\nsigner = { package = \"tavola-auth\" }"));
     }
 }

@@ -66,7 +66,14 @@ pub fn root() -> PathBuf {
 
 /// The server that the steps use.
 pub fn server_binary() -> PathBuf {
-    root().join("target/release/tavola")
+    release_program("tavola")
+}
+
+/// A program of the release build. Cargo may build outside of the checkout; this program lies in the same folder.
+pub fn release_program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().ok();
+    let target = own.as_deref().and_then(|own| own.parent()?.parent());
+    target.map_or_else(|| root().join("target"), Path::to_owned).join("release").join(name)
 }
 
 /// A file beside the checkout that not everyone has.
