@@ -8,10 +8,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind, Validation};
+use quick_cache::sync::Cache;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tavola_model::{DateTime, ErrorCode, ServiceError, StorageService};
@@ -44,58 +46,45 @@ const BELIEVED_MAX: usize = 4096;
 /// The issuer whose tokens are believed, with the keys it has now.
 pub struct TokenIssuer {
     rules: BearerRules,
-    current: RwLock<Arc<Current>>,
+    current: ArcSwap<Current>,
     on_unknown_key: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Keys, and what they have verified already: a signature takes longer than all the rest of a request. The two are
 /// replaced together, so a key that is taken back takes its tokens with it.
-#[derive(Default)]
 struct Current {
     keys: KeySet,
     /// The claims of tokens with a good signature, issuer and audience, by the hash of the token.
-    believed: Mutex<HashMap<[u8; 32], Arc<Claims>>>,
+    believed: Cache<[u8; 32], Arc<Claims>>,
 }
 
 impl Current {
     fn of(keys: KeySet) -> Arc<Self> {
-        Arc::new(Self { keys, ..Self::default() })
-    }
-
-    fn recall(&self, digest: &[u8; 32]) -> Option<Arc<Claims>> {
-        self.believed.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
-    }
-
-    fn remember(&self, digest: [u8; 32], claims: Arc<Claims>) {
-        let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
-        if believed.len() >= BELIEVED_MAX {
-            believed.clear();
-        }
-        believed.insert(digest, claims);
+        Arc::new(Self { keys, believed: Cache::new(BELIEVED_MAX) })
     }
 }
 
 impl TokenIssuer {
     /// An issuer. `on_unknown_key` is called when a token names a key that is not in the set: it may be new.
     pub fn new(rules: BearerRules, keys: KeySet, on_unknown_key: Box<dyn Fn() + Send + Sync>) -> Self {
-        Self { rules, current: RwLock::new(Current::of(keys)), on_unknown_key }
+        Self { rules, current: ArcSwap::new(Current::of(keys)), on_unknown_key }
     }
 
     /// From the next request on, these keys.
     pub fn replace_keys(&self, keys: KeySet) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Current::of(keys);
+        self.current.store(Current::of(keys));
     }
 
     /// The claims of a token with the right signature, issuer and audience. Times are held against the server's
     /// own clock, not the one that the library would ask.
     fn claims(&self, token: &str) -> Option<Arc<Claims>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let current = self.current.load();
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        if let Some(claims) = current.recall(&digest) {
+        if let Some(claims) = current.believed.get(&digest) {
             return Some(claims);
         }
         let claims = Arc::new(self.verify(&current.keys, token)?);
-        current.remember(digest, claims.clone());
+        current.believed.insert(digest, claims.clone());
         Some(claims)
     }
 
