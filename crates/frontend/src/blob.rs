@@ -10,7 +10,8 @@ use tavola_model::{
 use tavola_protocol::Reply;
 use tavola_protocol::blob::{self, BatchPart, BlobRequest, BlobRoute};
 
-use crate::pipeline::{Head, Pipeline};
+use crate::head::Head;
+use crate::pipeline::Pipeline;
 
 /// What a request addresses.
 pub(crate) fn route(head: Head<'_>) -> Result<BlobRoute, ServiceError> {

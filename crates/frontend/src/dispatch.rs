@@ -10,7 +10,7 @@ use tavola_protocol::queue::QueueRoute;
 use tavola_protocol::table::TableRoute;
 use tavola_protocol::{BodyKind, Form, Reply};
 
-use crate::pipeline::Head;
+use crate::head::Head;
 use crate::{blob, queue, table};
 
 /// What a request addresses, in the words of its service.

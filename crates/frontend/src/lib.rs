@@ -14,6 +14,7 @@ mod budget;
 mod cluster;
 mod connections;
 mod dispatch;
+mod head;
 mod ids;
 mod listen;
 mod log_detail;

@@ -26,6 +26,7 @@ use crate::body::{BUDGET_WAIT_MAX, RequestBody, TakenBody, Transfers, UNCOUNTED_
 use crate::budget::{CallerId, Reservation};
 use crate::cluster::{Affinity, Forwarded, is_forwarded};
 use crate::dispatch::Routed;
+use crate::head::Head;
 use crate::ids::Ids;
 use crate::observe::Observation;
 use crate::receive::Received;
@@ -61,14 +62,6 @@ pub(crate) enum PipelineAnswer {
 enum Done {
     Here(Executed),
     Elsewhere(Forwarded),
-}
-
-/// The head of a request, with what is read from it once for all steps.
-#[derive(Clone, Copy)]
-pub(crate) struct Head<'a> {
-    pub received: &'a Received,
-    pub query: &'a Query<'a>,
-    pub address: &'a Address<'a>,
 }
 
 /// What the request at hand has come to, for its answer.

@@ -6,7 +6,7 @@ use tavola_model::{Command, ErrorCode, MESSAGE_BYTES_MAX, ServiceError};
 use tavola_protocol::queue::{self, QueueRequest, QueueRoute};
 use tavola_protocol::{AccountRoute, Reply};
 
-use crate::pipeline::Head;
+use crate::head::Head;
 
 /// What a request addresses.
 pub(crate) fn route(head: Head<'_>) -> Result<QueueRoute, ServiceError> {

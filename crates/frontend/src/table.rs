@@ -6,7 +6,7 @@ use tavola_model::{Command, ErrorCode, ServiceError};
 use tavola_protocol::table::{self, Layer, TableRequest, TableRoute};
 use tavola_protocol::{AccountRoute, Form};
 
-use crate::pipeline::Head;
+use crate::head::Head;
 
 /// What a request addresses.
 pub(crate) fn route(head: Head<'_>, form: &mut Form) -> Result<TableRoute, ServiceError> {

@@ -25,10 +25,12 @@ mod low_priority;
 mod properties;
 mod queue;
 mod service;
+mod settings;
 mod table;
 
 pub use blob::{BlobContents, ScrubPace, ScrubReport};
 pub use queue::InspectedMessage;
-pub use service::{AnswerBudget, Executed, Service, ServiceSettings};
+pub use service::{AnswerBudget, Executed, Service};
+pub use settings::ServiceSettings;
 pub use table::{Plan, plan};
 pub use tavola_engine::{ByteSource, PIECE_BYTES_MAX, SourceError};

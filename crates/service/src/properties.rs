@@ -27,7 +27,7 @@ use tavola_model::{
 use crate::catalog::{Cache, account_partition};
 use crate::codec::{Reader, put_list, put_option, put_text};
 use crate::failure::Failure;
-use crate::service::ServiceSettings;
+use crate::settings::ServiceSettings;
 
 const VERSION: u8 = 1;
 /// Records with settings that only the blob service has.

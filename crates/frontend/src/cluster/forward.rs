@@ -22,7 +22,7 @@ use tavola_model::{AccountName, Command, ErrorCode, ServiceError, StorageService
 use super::owner::{Candidate, Member, OwnedPartition, PartitionHash};
 use super::peer::{HELLO, Peer, SendOutcome};
 use super::recent::Recent;
-use crate::pipeline::Head;
+use crate::head::Head;
 use crate::receive::Received;
 
 /// Marks a request that was forwarded.

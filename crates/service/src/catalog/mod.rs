@@ -27,7 +27,7 @@ pub(crate) use reclaim::ReclaimTime;
 pub(crate) use resource::{ContainerState, Resource, ResourceKind};
 
 use crate::failure::Failure;
-use crate::service::ServiceSettings;
+use crate::settings::ServiceSettings;
 use resource::Undecodable;
 
 /// Tables, queues and containers remembered at most (ours).
