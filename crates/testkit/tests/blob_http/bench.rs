@@ -11,7 +11,13 @@ pub struct Bench {
 impl Bench {
     /// A server with a container `box`; on the cluster of this run, if it has one.
     pub fn start() -> Self {
-        let arguments = store_arguments().unwrap();
+        Self::start_with(&[])
+    }
+
+    /// The same with further settings.
+    pub fn start_with(settings: &[&str]) -> Self {
+        let mut arguments = store_arguments().unwrap();
+        arguments.extend(settings.iter().map(|setting| (*setting).to_owned()));
         let server =
             TestServer::start_with(&ServerOptions { arguments, ..ServerOptions::default() }).unwrap();
         let connection = Connection::open_blob(server.blob_endpoint()).unwrap();

@@ -22,14 +22,14 @@ const ISSUER: &str = "https://login.example/";
 /// How long new keys may take to be noticed.
 const NOTICED: Duration = Duration::from_secs(120);
 
-struct Key {
+pub struct Key {
     id: &'static str,
     signing: EncodingKey,
     public: Value,
 }
 
 impl Key {
-    fn new(id: &'static str) -> Self {
+    pub fn new(id: &'static str) -> Self {
         let key = p256::ecdsa::SigningKey::random(&mut OsRng);
         let point = key.verifying_key().to_encoded_point(false);
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
@@ -41,15 +41,16 @@ impl Key {
         }
     }
 
-    fn token(&self, role: &str, audience: &str) -> String {
+    /// A token of somebody who has a name.
+    pub fn token(&self, role: &str, audience: &str) -> String {
         let header = Header { kid: Some(self.id.to_owned()), ..Header::new(Algorithm::ES256) };
         let exp = minutes_from_now(10).unix_seconds();
-        let claims = json!({"iss": ISSUER, "aud": audience, "exp": exp, "roles": [role]});
+        let claims = json!({"iss": ISSUER, "aud": audience, "exp": exp, "roles": [role], "oid": "somebody", "tid": "tenant"});
         jsonwebtoken::encode(&header, &claims, &self.signing).unwrap()
     }
 }
 
-fn key_set(keys: &[&Key]) -> String {
+pub fn key_set(keys: &[&Key]) -> String {
     json!({ "keys": keys.iter().map(|key| key.public.clone()).collect::<Vec<_>>() }).to_string()
 }
 
@@ -71,13 +72,13 @@ fn serve(text: Arc<Mutex<Option<String>>>) -> String {
     url
 }
 
-fn start(source: &str) -> TestServer {
+pub fn start(source: &str) -> TestServer {
     let flags = ["--oidc-issuer", ISSUER, "--oidc-audience", "tavola", "--oidc-jwks", source];
     let arguments = flags.into_iter().chain(["--oidc-refresh-seconds", "1"]).map(str::to_owned).collect();
     TestServer::start_with(&ServerOptions { arguments, ..ServerOptions::default() }).unwrap()
 }
 
-fn send(endpoint: &str, method: Method, target: &str, body: &str, token: &str) -> Response {
+pub fn send(endpoint: &str, method: Method, target: &str, body: &str, token: &str) -> Response {
     let mut connection = Connection::open(endpoint).unwrap();
     let host = endpoint.trim_start_matches("http://").split('/').next().unwrap();
     let accept = if target.contains("comp=") { "application/xml" } else { "application/json" };

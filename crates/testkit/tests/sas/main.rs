@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 mod bearer;
+mod delegation;
 mod fence;
 mod guest;
 mod limits;
