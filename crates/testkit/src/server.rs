@@ -206,7 +206,8 @@ fn build() -> Result<PathBuf, String> {
 }
 
 /// The arguments with which a server keeps its data where the tests of this run keep theirs: in a data folder, or in a
-/// fresh keyspace of the cluster that `TAVOLA_CQL_NODES` names.
+/// fresh keyspace of the cluster that `TAVOLA_CQL_NODES` names. Contents of blobs are in rows of that cluster, or in a bucket
+/// of their own below the folder that `TAVOLA_TEST_BUCKETS` names.
 pub fn store_arguments() -> Result<Vec<String>, StartError> {
     static KEYSPACES: AtomicU32 = AtomicU32::new(0);
     let Ok(nodes) = std::env::var("TAVOLA_CQL_NODES") else { return Ok(Vec::new()) };
@@ -217,6 +218,11 @@ pub fn store_arguments() -> Result<Vec<String>, StartError> {
     let copies = format!("datacenter1={}", nodes.split(',').count());
     let mut init = Command::new(server_binary()?);
     init.args(["cluster", "init", "--copies", &copies, "--lease-ms", "50"]).args(&place).stdin(Stdio::null());
+    if let Some(buckets) = std::env::var_os("TAVOLA_TEST_BUCKETS") {
+        let bucket = Path::new(&buckets).join(&keyspace);
+        std::fs::create_dir_all(&bucket)?;
+        init.args(["--content-bucket", &format!("file://{}", bucket.display())]);
+    }
     let made = init.output()?;
     if !made.status.success() {
         let log = String::from_utf8_lossy(&made.stderr).into_owned();
