@@ -14,7 +14,7 @@ pub trait ByteSource: Send {
     async fn next(&mut self) -> Result<Option<Bytes>, SourceError>;
 
     /// All that is left, if it is one piece in memory: nobody has to wait for it. `None` takes nothing.
-    fn at_hand(&mut self) -> Option<Bytes> {
+    fn buffered(&mut self) -> Option<Bytes> {
         None
     }
 }
@@ -67,7 +67,7 @@ impl ByteSource for BytesSource {
         Ok(self.pieces.pop_front())
     }
 
-    fn at_hand(&mut self) -> Option<Bytes> {
+    fn buffered(&mut self) -> Option<Bytes> {
         if self.pieces.len() == 1 { self.pieces.pop_front() } else { None }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     fn one_piece_in_memory_is_at_hand_and_more_than_one_is_not() {
         let take = |lengths: &[usize]| {
             let mut source = BytesSource::new(lengths.iter().map(|length| Bytes::from(vec![7; *length])));
-            (source.at_hand().map(|bytes| bytes.len()), source.pieces.len())
+            (source.buffered().map(|bytes| bytes.len()), source.pieces.len())
         };
         assert_eq!(take(&[]), (None, 0));
         assert_eq!(take(&[5]), (Some(5), 0));

@@ -335,7 +335,7 @@ impl Pipeline {
         let mut bytes = std::mem::take(&mut response.body);
         // A stream is for what needs a reservation or has to be waited for.
         if response.content_length.is_some_and(|length| length <= UNCOUNTED_BYTES as u64)
-            && let Some(whole) = download.as_mut().and_then(|source| source.at_hand())
+            && let Some(whole) = download.as_mut().and_then(|source| source.buffered())
         {
             (bytes, download) = (whole, None);
         }

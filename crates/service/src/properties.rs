@@ -89,7 +89,7 @@ impl PropertiesStore {
                         tracing::warn!(
                             account,
                             service,
-                            "a newer version of the server has set the properties of a service; what this version knows of them is used"
+                            "a newer version of the server has set the properties of a service; this version uses those that it knows"
                         );
                     }
                     properties

@@ -225,19 +225,19 @@ impl<E: HasLarge> LargeTable<E> {
         Self { table, container, intents, kept: KEPT, entity: std::marker::PhantomData }
     }
 
-    /// How long a content stays after the last entity that named it was changed; an hour unless told. Shorter than the
-    /// longest request of any writer or reader, a reader can find its content gone.
+    /// How long a content stays after the last entity that named it was changed; the default is an hour. If this is shorter
+    /// than the longest request of any writer or reader, a reader can find its content gone.
     ///
     /// ```
     /// # use tavola_client::{Entity, patterns::large::{Large, LargeTable}};
     /// # #[derive(Clone, Entity)] #[entity(partition = "{a}", row = "r")] struct One { a: String, b: Large }
     /// # fn example(large: LargeTable<One>) {
-    /// let large = large.with_kept(std::time::Duration::from_secs(7200));
+    /// let large = large.with_retention(std::time::Duration::from_secs(7200));
     /// # }
     /// ```
     #[must_use]
-    pub fn with_kept(mut self, kept: Duration) -> Self {
-        self.kept = kept;
+    pub fn with_retention(mut self, retention: Duration) -> Self {
+        self.kept = retention;
         self
     }
 

@@ -47,7 +47,7 @@ const LAST: &str = "last";
 pub struct LogSettings {
     /// A buffer of this size is written by the line that fills it.
     pub buffer_bytes_max: usize,
-    /// A buffer of this age is written by the next line, or by the task of [`LogWriter::flush_behind`].
+    /// A buffer of this age is written by the next line, or by the task of [`LogWriter::flush_in_background`].
     pub buffer_age_max: Duration,
 }
 
@@ -169,10 +169,10 @@ impl LogWriter {
     /// use std::sync::Arc;
     /// use tavola_client::patterns::log::{LogSettings, LogWriter};
     /// let log = Arc::new(LogWriter::new(account.container("logs"), "orders", LogSettings::default()));
-    /// log.flush_behind();
+    /// log.flush_in_background();
     /// # }
     /// ```
-    pub fn flush_behind(self: &Arc<Self>) {
+    pub fn flush_in_background(self: &Arc<Self>) {
         let (writer, age) = (Arc::downgrade(self), self.settings.buffer_age_max.max(AGE_MIN));
         tokio::spawn(async move {
             loop {

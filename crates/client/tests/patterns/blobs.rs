@@ -33,7 +33,7 @@ fn employee(id: u32, photo: usize) -> Employee {
 fn large(counted: &Counted, kept: Duration) -> LargeTable<Employee> {
     let account = &counted.account;
     let intents = Intents::new(account.queue("photo-intents")).with_lease(Duration::from_secs(10));
-    LargeTable::new(account.table("Photos"), account.container("photos"), intents).with_kept(kept)
+    LargeTable::new(account.table("Photos"), account.container("photos"), intents).with_retention(kept)
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn old_lines_are_written_without_a_further_call() {
     container.create().await.unwrap();
     let settings = LogSettings { buffer_age_max: Duration::from_millis(20), ..LogSettings::default() };
     let log = std::sync::Arc::new(LogWriter::new(container.clone(), "orders", settings));
-    log.flush_behind();
+    log.flush_in_background();
     let at = DateTime::from_parts((2026, 11, 15), (18, 0, 0), 0).unwrap();
     log.line(at, "alone").await.unwrap();
     let read = async || {

@@ -157,7 +157,7 @@ impl Properties {
     /// is damaged. A filter looks at one or two properties of a row that it mostly leaves where it is.
     pub fn peek<'a>(bytes: &'a [u8], name: &str) -> Option<Option<EdmValue<'a>>> {
         let mut found = None;
-        Self::walk(bytes, |record| {
+        Self::visit(bytes, |record| {
             if record.name == name.as_bytes() {
                 found = Some(record.value());
                 return ControlFlow::Break(());
@@ -171,9 +171,9 @@ impl Properties {
     }
 
     /// Visits the properties in stored bytes that have not been checked, in stored order, until the visitor breaks;
-    /// `None` if the way is damaged.
+    /// `None` if bytes on the way to it are damaged.
     #[inline]
-    pub fn walk<'a>(
+    pub fn visit<'a>(
         bytes: &'a [u8],
         mut visit: impl FnMut(UncheckedProperty<'a>) -> ControlFlow<()>,
     ) -> Option<()> {

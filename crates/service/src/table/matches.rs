@@ -142,7 +142,7 @@ impl<'a> Matcher<'a> {
 fn answer_named(named: &mut [NamedCells<'_>], answers: &mut [u64], body: &[u8]) -> Option<()> {
     let mut missing = named.len();
     let mut is_damaged = false;
-    Properties::walk(body, |property| {
+    Properties::visit(body, |property| {
         let order =
             |cells: &NamedCells<'_>| name_order(cells.name.as_bytes()).cmp(&name_order(property.name));
         let Ok(found) = named.binary_search_by(order) else { return ControlFlow::Continue(()) };

@@ -27,7 +27,8 @@ fn don(byte: u8) -> Employee {
 }
 
 fn photos(fixture: &Fixture) -> LargeTable<Employee> {
-    LargeTable::new(fixture.table(), fixture.container(), fixture.intents()).with_kept(Duration::from_secs(1))
+    LargeTable::new(fixture.table(), fixture.container(), fixture.intents())
+        .with_retention(Duration::from_secs(1))
 }
 
 pub struct LargeField(pub Work);
