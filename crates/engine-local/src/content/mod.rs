@@ -11,6 +11,7 @@
 //! Invariants: an index row is queued only when its bytes are synced. A region is given back only when its index row is
 //! durably gone, or was never queued. An extent is named in the catalog before an index row names it.
 
+mod buffers;
 mod copy;
 mod extent;
 mod extents;
