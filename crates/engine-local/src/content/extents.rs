@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tavola_engine::{EngineError, TickClock};
 use tokio::sync::oneshot;
 
-use super::buffers::Buffers;
 use super::extent::{Extent, HEADER_BYTES};
 use super::index::Region;
 use super::sweep::SweepList;
@@ -48,8 +47,6 @@ pub(crate) struct Extents {
     written: Mutex<HashMap<u64, Weak<WrittenExtent>>>,
     /// Files that are open for reading and for freeing disk space.
     files: Mutex<BTreeMap<u64, Arc<Extent>>>,
-    /// Memory of those who read.
-    pub(crate) buffers: Arc<Buffers>,
 }
 
 struct OpenExtent {
@@ -107,7 +104,6 @@ impl Extents {
             open: Default::default(),
             written: Mutex::default(),
             files: Mutex::default(),
-            buffers: Arc::default(),
         }
     }
 

@@ -11,7 +11,6 @@
 //! Invariants: an index row is queued only when its bytes are synced. A region is given back only when its index row is
 //! durably gone, or was never queued. An extent is named in the catalog before an index row names it.
 
-mod buffers;
 mod copy;
 mod extent;
 mod extents;

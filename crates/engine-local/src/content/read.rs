@@ -1,7 +1,7 @@
 //! Reading a content: whole pieces, each checked before it leaves.
 //!
-//! What the kernel has in memory is read where it is asked for, into the same few buffers of all reads again and again: they
-//! stay in the processor's cache, and handing over to another thread would take a good part of the time of a piece. What has to come from the disk is read by the blocking
+//! What the kernel has in memory is read where it is asked for, into the same few buffers again and again: handing over to
+//! another thread would take a good part of the time of a piece. What has to come from the disk is read by the blocking
 //! pool, ahead of the piece that is used.
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -78,6 +78,7 @@ pub(crate) async fn read(
         ready: VecDeque::from([Ok(first)]),
         ahead: None,
         is_on_disk,
+        buffers: Arc::default(),
     }))
 }
 
@@ -161,12 +162,10 @@ impl Reading {
     }
 
     /// Reads and checks a piece that the kernel has in memory; `None` if it has not.
-    fn piece_in_memory(&self, number: u64) -> Option<Result<Bytes, ContentError>> {
-        let length = self.piece_bytes(number);
-        let mut buffer = self.extents.buffers.take();
-        let is_read = self.is_read_in_memory(&mut buffer.bytes[..length], number * PIECE);
-        let checked = is_read.then(|| self.check(number, &buffer.bytes[..length]))?;
-        Some(checked.map(|()| Bytes::from_owner(buffer).slice(..length)))
+    fn piece_in_memory(&self, number: u64, buffers: &Arc<Buffers>) -> Option<Result<Bytes, ContentError>> {
+        let mut buffer = buffers.take(self.piece_bytes(number));
+        let is_read = self.is_read_in_memory(&mut buffer.bytes, number * PIECE);
+        is_read.then(|| self.check(number, &buffer.bytes).map(|()| Bytes::from_owner(buffer)))
     }
 
     /// Reads and checks pieces from a number on, one for each buffer, up to the first that is damaged.
@@ -290,6 +289,38 @@ pub(crate) fn read_stored(
     if buffer.is_empty() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
+/// Memory of pieces that have been sent, for the next ones: it stays in the processor's cache.
+#[derive(Default)]
+struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+/// A piece whose memory goes back when it has been sent.
+struct Buffer {
+    bytes: Vec<u8>,
+    home: Arc<Buffers>,
+}
+
+impl Buffers {
+    /// A buffer of this length, with anything in it.
+    fn take(self: &Arc<Self>, length: usize) -> Buffer {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        bytes.resize(length, 0);
+        Buffer { bytes, home: self.clone() }
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.home.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    }
+}
+
 /// The bytes of a range, piece by piece.
 struct ContentSource {
     reading: Arc<Reading>,
@@ -303,6 +334,7 @@ struct ContentSource {
     ahead: Option<JoinHandle<VecDeque<Result<Bytes, ContentError>>>>,
     /// A piece was not in memory: those behind it are read ahead.
     is_on_disk: bool,
+    buffers: Arc<Buffers>,
 }
 
 impl ContentSource {
@@ -328,7 +360,7 @@ impl ByteSource for ContentSource {
             if self.next.is_multiple_of(PIECES_IN_TURN) {
                 tokio::task::yield_now().await;
             }
-            self.ready.extend(self.reading.piece_in_memory(self.next));
+            self.ready.extend(self.reading.piece_in_memory(self.next, &self.buffers));
             self.is_on_disk = self.ready.is_empty();
         }
         if self.ready.is_empty() {
