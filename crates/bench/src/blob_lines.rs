@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::Method;
 use md5::{Digest as _, Md5};
 
@@ -15,6 +16,7 @@ use crate::blob_requests::{BLOCK_BLOB, Container};
 use crate::blobs::{BlobPlan, BlobStage};
 use crate::compare::{Contestant, Range, Series, take_turns};
 use crate::cores::{Cores, on_cores};
+use crate::engine::EngineFloor;
 use crate::load::{Measured, latencies};
 use crate::process::wait_until_idle;
 use crate::report::Bound;
@@ -24,6 +26,8 @@ use crate::transfer::{MIB, PAYLOAD_BYTES, Transfer, transfer};
 pub const TAVOLA: &str = "Tavola";
 pub const AZURITE: &str = "Azurite";
 const NGINX: &str = "nginx";
+/// The store of contents without a server: what is sent is read and checked.
+const STORE: &str = "store";
 const DD: &str = "dd";
 const MD5: &str = "MD5";
 /// The name of the blob, and of the file that nginx serves.
@@ -102,8 +106,19 @@ impl BlobStage {
             });
             contestants.push(Contestant { name, process_id, round });
         }
+        let engine = EngineFloor::open(&stage.cores, stage.folder.path(), 0)?;
+        let content = engine.keep_content(&Bytes::copy_from_slice(&stage.payload), large)?;
+        let round = Box::new(|| engine.read_content(content, DOWNLOADS * connections));
+        contestants.push(Contestant { name: STORE, process_id: None, round });
         let series = take_turns(stage.plan.rounds, contestants)?;
         self.report.add_series(line, &series)?;
+        // On one core, a server that checks what it sends takes the time of both.
+        let find = |name| series.iter().find(|one| one.name == name).map(Series::rates);
+        if let (Some(ours), Some(nginx), Some(store)) = (find(TAVOLA), find(NGINX), find(STORE)) {
+            let both = nginx.iter().zip(&store).map(|(nginx, store)| nginx * store / (nginx + store));
+            let range = Range::of_ratios(&ours, &both.collect::<Vec<_>>());
+            self.report.check(line, "× nginx and the store, one after the other", range, Bound::None);
+        }
         self.judge_rate(line, &series, NGINX, "× nginx sendfile", Bound::AtLeast(0.8));
         self.judge_cpu(line, &series, NGINX, "× nginx sendfile, per CPU second");
         self.judge_rate(line, &series, AZURITE, "× Azurite", Bound::AtLeast(5.0));

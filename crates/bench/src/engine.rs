@@ -10,7 +10,8 @@ use bytes::Bytes;
 use hdrhistogram::Histogram;
 use md5::{Digest as _, Md5};
 use tavola_engine::{
-    BytesSource, Change, ContentSize, ContentStore, Decision, Engine, Owner, ScanRange, SpaceId,
+    BytesSource, Change, Content, ContentSize, ContentStore, Decision, Engine, Owner, PIECE_BYTES_MAX,
+    ScanRange, SpaceId,
 };
 use tavola_engine_local::{LocalContents, LocalEngine, LocalSettings};
 use tavola_model::Properties;
@@ -22,6 +23,7 @@ use crate::cores::{Cores, on_cores};
 use crate::dataset::{Entities, PARTITION_ROWS, partition_key, row_key};
 use crate::load::{Measured, latencies};
 use crate::process::cpu_time;
+use crate::transfer::MIB;
 use crate::work::Spread;
 
 const WRITERS: u64 = 64;
@@ -95,6 +97,41 @@ impl EngineFloor {
         self.write(period, |writer, deadline| {
             put_contents_until(self.engine.contents(), writer, body.clone(), summed, deadline)
         })
+    }
+
+    /// Keeps a content that repeats a payload up to so many bytes.
+    pub fn keep_content(&self, payload: &Bytes, bytes: usize) -> Result<Content, AnyError> {
+        let pieces = payload.chunks(PIECE_BYTES_MAX).map(|piece| payload.slice_ref(piece)).cycle();
+        let mut source = BytesSource::new(pieces.take(bytes / PIECE_BYTES_MAX));
+        let owner = Owner { space: SPACE, partition: b"read".to_vec() };
+        let size = ContentSize::Exactly(bytes as u64);
+        Ok(self.runtime.block_on(self.engine.contents().put(&owner, size, &mut source))?)
+    }
+
+    /// Reads a content so often, and checks all of it: what a server does before it sends. The requests of what is measured
+    /// are mebibytes.
+    pub fn read_content(&self, content: Content, times: usize) -> Result<Measured, AnyError> {
+        let process_id = std::process::id();
+        let cpu_before = cpu_time(process_id);
+        let started = Instant::now();
+        let contents = self.engine.contents();
+        let reading = self.runtime.spawn(async move {
+            let mut latency = latencies();
+            for _ in 0..times {
+                let begun = Instant::now();
+                let mut source = contents.read(SPACE, &content, 0..content.length).await?;
+                while let Some(piece) = source.next().await? {
+                    std::hint::black_box(&piece);
+                }
+                latency.saturating_record(u64::try_from(begun.elapsed().as_micros())?);
+            }
+            Ok::<_, AnyError>(latency)
+        });
+        let latency = self.runtime.block_on(reading)??;
+        let elapsed = started.elapsed();
+        let cpu = cpu_time(process_id).saturating_sub(cpu_before);
+        let requests = content.length * times as u64 / MIB as u64;
+        Ok(Measured { requests, elapsed, latency, cpu })
     }
 
     /// Lets 64 tasks write until a deadline; `writer` makes the task with a number.
