@@ -97,6 +97,8 @@ impl BlobStage {
                 small,
             ));
         }
+        let engine = EngineFloor::open(&stage.cores, stage.folder.path(), 0)?;
+        let content = engine.keep_content(&Bytes::copy_from_slice(&stage.payload), large)?;
         let mut contestants = Vec::new();
         for (name, target, head, bytes) in sides {
             let process_id = Some(target.process_id);
@@ -106,8 +108,6 @@ impl BlobStage {
             });
             contestants.push(Contestant { name, process_id, round });
         }
-        let engine = EngineFloor::open(&stage.cores, stage.folder.path(), 0)?;
-        let content = engine.keep_content(&Bytes::copy_from_slice(&stage.payload), large)?;
         let round = Box::new(|| engine.read_content(content, DOWNLOADS * connections));
         contestants.push(Contestant { name: STORE, process_id: None, round });
         let series = take_turns(stage.plan.rounds, contestants)?;
