@@ -66,29 +66,46 @@ impl Column {
         &mut self.cells[place]
     }
 
-    /// Adds another stretch of time, in the ranges of this one.
-    pub fn absorb(&mut self, other: &Self) {
+    /// Adds another stretch of time, in the ranges of this one. What went to a range that is several here is shared among
+    /// them by `weight`, or evenly if they have none.
+    pub fn absorb(&mut self, other: &Self, weight: impl Fn(&Self, usize) -> f32) {
         let is_same = Arc::ptr_eq(&self.ranges, &other.ranges);
         let onto = if is_same { Vec::new() } else { other.ranges.onto(&self.ranges) };
         for cell in &other.cells {
             let range = usize::from(cell.range);
             let targets = onto.get(range).cloned().unwrap_or(range..range + 1);
+            if targets.len() == 1 {
+                let own = self.cell(targets.start);
+                own.counts.add(&cell.counts, 1.0);
+                own.estimated |= cell.estimated;
+                continue;
+            }
+            let weights: Vec<f32> = targets.clone().map(|target| weight(self, target)).collect();
+            let total: f32 = weights.iter().sum();
             #[allow(clippy::cast_precision_loss, reason = "at most 256")]
-            let share = 1.0 / targets.len() as f32;
-            let is_estimated = cell.estimated || targets.len() > 1;
-            for target in targets {
-                let own = self.cell(target);
-                own.counts.add(&cell.counts, share);
-                own.estimated |= is_estimated;
+            let even = 1.0 / targets.len() as f32;
+            for (target, weight) in targets.zip(weights) {
+                let share = if total > 0.0 { weight / total } else { even };
+                if share > 0.0 {
+                    let own = self.cell(target);
+                    own.counts.add(&cell.counts, share);
+                    own.estimated = true;
+                }
             }
         }
     }
 
-    /// The same in other ranges.
-    pub fn in_ranges(&self, ranges: &Arc<RangeList>) -> Self {
+    /// The same in other ranges, by the weights of these.
+    pub fn in_ranges(&self, ranges: &Arc<RangeList>, weight: impl Fn(usize) -> f32) -> Self {
         let mut column = Self::new(self.from, self.seconds, ranges.clone());
-        column.absorb(self);
+        column.absorb(self, |_, range| weight(range));
         column
+    }
+
+    /// Operations that went to a range.
+    pub fn operations(&self, range: usize) -> f32 {
+        let found = self.cells.binary_search_by_key(&range, |cell| usize::from(cell.range));
+        found.map_or(0.0, |place| self.cells[place].counts.operations)
     }
 
     /// Memory that its cells take.

@@ -1,8 +1,9 @@
 //! What to look at in a heat map.
 //!
 //! *Hot*: a range, or all parts of one partition together, takes a quarter of all operations, and clearly more than its
-//! even share, for ten minutes. *Append*: the busiest range of a prefix, or the busiest prefix, moves on in one direction
-//! of the keys. *Batch*: the load of a prefix comes back at regular intervals, three times or more.
+//! even share, for ten minutes; a while in which it takes half of that does not end it. *Append*: the busiest range of a
+//! prefix, or the busiest prefix, moves on in one direction of the keys. *Batch*: the load of a prefix comes back at
+//! regular intervals, three times or more.
 
 use std::ops::Range;
 
@@ -10,7 +11,11 @@ use super::view::Grid;
 use super::{HeatColumn, HeatMark, HeatPoint, HeatRow, MarkKind};
 
 const HOT_SHARE: f32 = 0.25;
+/// The share at which a range that is hot stays hot: a batch job beside it does not end it.
+const STILL_HOT_SHARE: f32 = HOT_SHARE / 2.0;
 const HOT_SECONDS: i64 = 600;
+/// The part of a hot stretch on the line of an append, from which the line says it all.
+const ON_LINE_SHARE: f32 = 0.5;
 /// How far above its even share a hot range is: a few partitions with the same load are not hot.
 const HOT_OVER_EVEN: f32 = 1.5;
 const APPEND_SHARE: f64 = 0.8;
@@ -86,12 +91,12 @@ fn hot(
 ) -> Option<HeatMark> {
     // Where the load moves on along the keys, each range is hot for its turn, and the line says more. A line inside of
     // one partition leaves that partition hot.
-    let is_on_line = |column: usize| {
+    let is_on_line = |column: &usize| {
         appends
             .iter()
             .filter(|append| append.row_from < unit.rows.start || append.row_to >= unit.rows.end)
             .any(|append| {
-                append.path.iter().any(|point| point.column == column && unit.rows.contains(&point.row))
+                append.path.iter().any(|point| point.column == *column && unit.rows.contains(&point.row))
             })
     };
     let is_hot = |column: usize| {
@@ -100,22 +105,18 @@ fn hot(
         let even = totals[column] / busy.max(1) as f32;
         let own = unit.operations[column];
         let is_more = own >= even * HOT_OVER_EVEN || units.len() == 1;
-        own > 0.0 && own >= totals[column] * HOT_SHARE && is_more && !is_on_line(column)
+        own > 0.0 && own >= totals[column] * HOT_SHARE && is_more
     };
-    let (mut best, mut begin) = (0..0, None);
-    for column in 0..=totals.len() {
-        if column < totals.len() && is_hot(column) {
-            begin.get_or_insert(column);
-        } else if let Some(from) = begin.take()
-            && column - from > best.len()
-        {
-            best = from..column;
-        }
-    }
-    let seconds = i64::try_from(best.len()).unwrap_or(0) * grid.step;
-    if seconds < HOT_SECONDS {
+    let best =
+        longest(totals.len(), is_hot, |column| unit.operations[column] >= totals[column] * STILL_HOT_SHARE);
+    let hot = best.clone().filter(|column| is_hot(*column)).count();
+    let seconds = i64::try_from(hot).unwrap_or(0) * grid.step;
+    #[allow(clippy::cast_precision_loss, reason = "few columns")]
+    let is_line = best.clone().filter(is_on_line).count() as f32 >= best.len() as f32 * ON_LINE_SHARE;
+    if seconds < HOT_SECONDS || is_line {
         return None;
     }
+    let minutes = i64::try_from(best.len()).unwrap_or(0) * grid.step / 60;
     let own: f32 = unit.operations[best.clone()].iter().sum();
     let all: f32 = totals[best.clone()].iter().sum();
     let first = &rows[unit.rows.start];
@@ -127,8 +128,26 @@ fn hot(
         column_from: best.start,
         column_to: best.end - 1,
         path: Vec::new(),
-        text: format!("{name} takes {:.0} % of operations for {} min", own / all * 100.0, seconds / 60),
+        text: format!("{name} takes {:.0} % of operations for {} min", own / all * 100.0, minutes),
     })
+}
+
+/// The longest stretch of columns that begins and ends with one that `is_in`, and goes on while `goes_on`.
+fn longest(columns: usize, is_in: impl Fn(usize) -> bool, goes_on: impl Fn(usize) -> bool) -> Range<usize> {
+    let (mut best, mut current) = (0..0, None::<Range<usize>>);
+    for column in 0..columns {
+        if is_in(column) {
+            current = Some(current.map_or(column, |current| current.start)..column + 1);
+        } else if !goes_on(column) {
+            current = None;
+        }
+        if let Some(current) = &current
+            && current.len() > best.len()
+        {
+            best = current.clone();
+        }
+    }
+    best
 }
 
 /// Lines through the ranges of each prefix, and one through the prefixes. Keys without a separator are prefixes of their

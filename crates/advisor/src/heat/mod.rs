@@ -5,6 +5,7 @@
 //! today (`view.rs`) and marks what to look at (`marks.rs`). All maps together stay below [`BYTES_MAX`].
 
 mod column;
+mod load;
 mod marks;
 mod ranges;
 mod table;

@@ -1,27 +1,41 @@
-//! Key ranges that follow the traffic: busy ones are split, idle ones merged.
+//! Key ranges that follow the traffic: busy ones are split, and merged again when there are too many.
 //!
-//! A range is split when it takes more than 1/64 of the operations, and neighbours are merged when together they take
-//! less than 1/256. A split goes between prefixes first, then between partitions; a single partition is split by its
-//! RowKeys only if it takes an eighth of all operations. There are never more than 256 ranges.
+//! A range is split when it takes more than 1/64 of the operations of the last hours, or 1/16 of those of the last minute:
+//! a key that is new and busy gets a range at once. A split goes between prefixes first, then between partitions; a single
+//! partition is split by its RowKeys only if it takes an eighth of all operations.
+//! Neighbours are merged only when ranges run out, because a view of the last day is drawn in the ranges of now: those
+//! with the fewest operations of the last days first, and those of different prefixes last. There are never more than
+//! 256 ranges.
 
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64;
-
+use super::load::Load;
 use crate::shape::SEPARATORS;
 
 /// Ranges of a table at one time.
 pub(super) const RANGES_MAX: usize = 256;
 const SPLIT_AT: f32 = 1.0 / 64.0;
-const MERGE_BELOW: f32 = 1.0 / 256.0;
+/// The part of the operations of the last minute from which a range is split, and how many that are at least.
+const MINUTE_SPLIT_AT: f32 = 1.0 / 16.0;
+const MINUTE_OPERATIONS_MIN: f32 = 32.0;
+/// Ranges from which neighbours are merged, and down to how many.
+const MERGE_FROM: usize = 224;
+const MERGE_TO: usize = 192;
+/// What it costs to merge neighbours of different prefixes, or parts of a partition with others, as a part of all
+/// operations.
+const APART_PRICE: f32 = 1.0 / 32.0;
+/// The part of all operations below which a range forgets its sample of keys.
+const IDLE_BELOW: f32 = 1.0 / 256.0;
 /// The part of all operations that makes a partition worth splitting by its RowKeys.
 const ROWS_SPLIT_AT: f32 = 1.0 / 8.0;
-/// How much an operation counts a minute later: those of the last hours decide.
+/// Ranges of one partition that are in use.
+const PARTS_MAX: usize = 32;
+/// The part of all operations below which a partition is one range again.
+const ROWS_MERGE_BELOW: f32 = ROWS_SPLIT_AT / 4.0;
+/// How much an operation counts a minute later: for a split those of the last hours decide, for a merge those of the last
+/// days.
 const FADING: f32 = 0.99;
-/// Keys that a range remembers, to know its median.
-const SAMPLE_MAX: usize = 24;
-/// Smallest hashes that a range remembers, to know how many keys it has.
-const HASHES_MAX: usize = 32;
+const LASTING_FADING: f32 = 0.9995;
 /// Bytes of a key where ranges meet; longer ones are cut, which only moves the boundary down.
 const BOUNDARY_BYTES_MAX: usize = 128;
 
@@ -41,13 +55,13 @@ impl KeyPosition {
         (&self.partition, &self.row)
     }
 
-    fn heap_bytes(&self) -> usize {
+    pub fn heap_bytes(&self) -> usize {
         // An Arc has two counters before its bytes.
         self.partition.len() + self.row.len() + 32
     }
 }
 
-fn cut(text: &str) -> &str {
+pub(super) fn cut(text: &str) -> &str {
     let end = (0..=text.len().min(BOUNDARY_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
@@ -113,15 +127,6 @@ pub(super) struct Ranges {
     draws: u64,
 }
 
-#[derive(Default)]
-struct Load {
-    operations: f32,
-    sample: Vec<KeyPosition>,
-    seen: u32,
-    /// The smallest hashes of its keys, sorted.
-    hashes: Vec<u64>,
-}
-
 impl Ranges {
     pub fn new() -> Self {
         let list = Arc::new(RangeList { starts: vec![KeyPosition::new("", "")] });
@@ -139,6 +144,17 @@ impl Ranges {
     /// Counts operations on keys that are not known one by one.
     pub fn add_unknown(&mut self, index: usize, operations: f32) {
         self.loads[index].operations += operations;
+        self.loads[index].lasting += operations;
+    }
+
+    /// The lowest PartitionKey of a range that was asked for, as far as it is known.
+    pub fn lowest(&self, index: usize) -> Option<&str> {
+        self.loads[index].lowest.as_deref()
+    }
+
+    /// Operations of the last hours in a range.
+    pub fn operations(&self, index: usize) -> f32 {
+        self.loads[index].operations
     }
 
     /// How many different keys a range was asked for, about.
@@ -150,38 +166,45 @@ impl Ranges {
     pub fn fade(&mut self) {
         for load in &mut self.loads {
             load.operations *= FADING;
+            load.lasting *= LASTING_FADING;
+            load.latest = 0.0;
         }
     }
 
     /// Splits and merges; true if the list is another one now.
     pub fn adjust(&mut self) -> bool {
         let total: f32 = self.loads.iter().map(|load| load.operations).sum();
-        let merged = self.merge(total);
+        let is_idle = |load: &&mut Load| load.operations < total * IDLE_BELOW && load.latest <= 0.0;
+        self.loads.iter_mut().filter(is_idle).for_each(Load::forget_sample);
+        let united = self.unite_partitions(total);
+        let merged = self.merge();
         let split = self.split(total);
-        merged || split
+        united || merged || split
     }
 
     /// Memory that it takes.
     pub fn bytes(&self) -> usize {
-        let samples =
-            self.loads.iter().flat_map(|load| &load.sample).map(KeyPosition::heap_bytes).sum::<usize>();
-        let load = SAMPLE_MAX * size_of::<KeyPosition>() + HASHES_MAX * size_of::<u64>() + size_of::<Load>();
-        samples + self.loads.len() * load
+        self.loads.iter().map(Load::bytes).sum()
     }
 
-    fn merge(&mut self, total: f32) -> bool {
-        let mut starts: Vec<KeyPosition> = Vec::with_capacity(self.loads.len());
-        let mut loads: Vec<Load> = Vec::with_capacity(self.loads.len());
-        for (start, load) in self.list.starts.iter().zip(self.loads.drain(..)) {
-            match loads.last_mut() {
-                Some(last) if last.operations + load.operations < total * MERGE_BELOW => last.absorb(load),
-                _ => {
-                    starts.push(start.clone());
-                    loads.push(load);
+    /// Makes one range of each partition that was split by its RowKeys and is not busy any more.
+    fn unite_partitions(&mut self, total: f32) -> bool {
+        let mut starts = self.list.starts.clone();
+        let mut begin = 0;
+        while begin < starts.len() {
+            let parts =
+                starts[begin..].iter().take_while(|start| start.partition == starts[begin].partition).count();
+            let operations: f32 = self.loads[begin..begin + parts].iter().map(|load| load.operations).sum();
+            if parts > 1 && operations < total * ROWS_MERGE_BELOW {
+                starts.drain(begin + 1..begin + parts);
+                for upper in self.loads.drain(begin + 1..begin + parts).collect::<Vec<_>>() {
+                    self.loads[begin].absorb(upper);
                 }
+                begin += 1;
+            } else {
+                begin += parts;
             }
         }
-        self.loads = loads;
         let is_changed = starts.len() != self.list.starts.len();
         if is_changed {
             self.list = Arc::new(RangeList { starts });
@@ -189,20 +212,49 @@ impl Ranges {
         is_changed
     }
 
+    /// Merges neighbours if there are too many ranges: the cheapest first.
+    fn merge(&mut self) -> bool {
+        if self.loads.len() < MERGE_FROM {
+            return false;
+        }
+        let total: f32 = self.loads.iter().map(|load| load.lasting).sum();
+        let mut starts = self.list.starts.clone();
+        while self.loads.len() > MERGE_TO {
+            let price = |index: usize| {
+                let apart = if is_apart(&starts, index) { total * APART_PRICE } else { 0.0 };
+                self.loads[index].lasting + self.loads[index + 1].lasting + apart
+            };
+            let pairs = 0..self.loads.len() - 1;
+            let Some(cheapest) = pairs.min_by(|left, right| price(*left).total_cmp(&price(*right))) else {
+                break;
+            };
+            let upper = self.loads.remove(cheapest + 1);
+            self.loads[cheapest].absorb(upper);
+            starts.remove(cheapest + 1);
+        }
+        self.list = Arc::new(RangeList { starts });
+        true
+    }
+
     fn split(&mut self, total: f32) -> bool {
+        let minute: f32 = self.loads.iter().map(|load| load.latest).sum();
+        let is_busy = |load: &Load| {
+            let is_new = load.latest > minute * MINUTE_SPLIT_AT && load.latest >= MINUTE_OPERATIONS_MIN;
+            load.operations > total * SPLIT_AT || is_new
+        };
         let mut busy: Vec<usize> =
-            (0..self.loads.len()).filter(|index| self.loads[*index].operations > total * SPLIT_AT).collect();
+            (0..self.loads.len()).filter(|index| is_busy(&self.loads[*index])).collect();
         busy.sort_by(|left, right| self.loads[*right].operations.total_cmp(&self.loads[*left].operations));
         let ranges_left = RANGES_MAX - self.loads.len();
         let mut cuts: Vec<(usize, KeyPosition)> = busy
             .into_iter()
-            .filter_map(|index| Some((index, self.boundary(index, total)?)))
+            .flat_map(|index| self.boundaries(index, total).into_iter().map(move |key| (index, key)))
             .take(ranges_left)
             .collect();
         if cuts.is_empty() {
             return false;
         }
-        cuts.sort_by_key(|(index, _)| *index);
+        cuts.sort();
         let mut starts = self.list.starts.clone();
         for (index, boundary) in cuts.into_iter().rev() {
             let upper = self.loads[index].split_off(&boundary);
@@ -214,126 +266,52 @@ impl Ranges {
     }
 
     /// Where to split a range; nowhere if all its operations are on one key.
-    fn boundary(&self, index: usize, total: f32) -> Option<KeyPosition> {
+    fn boundaries(&self, index: usize, total: f32) -> Vec<KeyPosition> {
         let (start, end) = (&self.list.starts[index], self.list.starts.get(index + 1));
         let mut sample = self.loads[index].sample.clone();
         sample.sort();
-        let (first, last) = (sample.first()?.clone(), sample.last()?.clone());
+        let (Some(first), Some(last)) = (sample.first(), sample.last()) else { return Vec::new() };
         let by_prefix = |key: &KeyPosition| KeyPosition::new(prefix(&key.partition), "");
         let by_partition =
             |key: &KeyPosition| KeyPosition { partition: key.partition.clone(), row: "".into() };
-        let boundary = if prefix(&first.partition) != prefix(&last.partition) {
-            nearest_change(&sample, by_prefix)
+        let mut boundaries = if prefix(&first.partition) != prefix(&last.partition) {
+            nearest_change(&sample, by_prefix).into_iter().collect()
         } else if first.partition != last.partition {
-            nearest_change(&sample, by_partition)
+            nearest_change(&sample, by_partition).into_iter().collect()
         } else {
-            self.boundary_in_partition(index, total, &sample)
+            self.boundaries_of_partition(index, total, &sample)
         };
-        boundary.filter(|boundary| boundary > start && end.is_none_or(|end| boundary < end))
+        boundaries.retain(|boundary| boundary > start && end.is_none_or(|end| boundary < end));
+        boundaries
     }
 
     /// A partition is first set apart from its neighbours, and then split by its RowKeys.
-    fn boundary_in_partition(&self, index: usize, total: f32, sample: &[KeyPosition]) -> Option<KeyPosition> {
-        let partition = &sample.first()?.partition;
+    fn boundaries_of_partition(&self, index: usize, total: f32, sample: &[KeyPosition]) -> Vec<KeyPosition> {
+        let Some(partition) = sample.first().map(|key| &key.partition) else { return Vec::new() };
         let begin = KeyPosition { partition: partition.clone(), row: "".into() };
         let behind = KeyPosition { partition: format!("{partition}\0").into(), row: "".into() };
-        if self.list.starts[index] < begin {
-            return Some(begin);
-        }
-        if self.list.starts.get(index + 1).is_none_or(|end| *end > behind) {
-            return Some(behind);
+        let is_begun = self.list.starts[index] >= begin;
+        let is_ended = self.list.starts.get(index + 1).is_some_and(|end| *end <= behind);
+        if !is_begun || !is_ended {
+            return vec![begin, behind];
         }
         let parts = self.list.overlapping(begin.as_pair(), Some(behind.as_pair()));
-        let operations: f32 = self.loads[parts].iter().map(|load| load.operations).sum();
-        if operations < total * ROWS_SPLIT_AT {
-            return None;
+        let operations: f32 = self.loads[parts.clone()].iter().map(|load| load.operations).sum();
+        let in_use = self.loads[parts].iter().filter(|load| load.operations >= total * IDLE_BELOW).count();
+        if operations < total * ROWS_SPLIT_AT || in_use >= PARTS_MAX {
+            return Vec::new();
         }
-        nearest_change(sample, KeyPosition::clone)
+        nearest_change(sample, KeyPosition::clone).into_iter().collect()
     }
 }
 
-impl Load {
-    fn add(&mut self, key: (&str, &str), operations: f32, draw: u64) {
-        self.operations += operations;
-        self.seen = self.seen.saturating_add(1);
-        let hash = xxh3_64(key.0.as_bytes()) ^ xxh3_64(key.1.as_bytes()).rotate_left(1);
-        self.note_hash(hash);
-        if self.sample.len() < SAMPLE_MAX {
-            self.sample.push(KeyPosition::new(key.0, key.1));
-            return;
-        }
-        // Keys that came lately are likelier to be in the sample: the traffic moves.
-        let among = u64::from(self.seen.min(1024));
-        let place = xxh3_64(&draw.to_le_bytes()) % among;
-        if let Some(old) = usize::try_from(place).ok().and_then(|place| self.sample.get_mut(place)) {
-            *old = KeyPosition::new(key.0, key.1);
-        }
-    }
-
-    fn note_hash(&mut self, hash: u64) {
-        if self.hashes.len() >= HASHES_MAX && self.hashes.last().is_some_and(|largest| hash >= *largest) {
-            return;
-        }
-        if let Err(place) = self.hashes.binary_search(&hash) {
-            self.hashes.insert(place, hash);
-            self.hashes.truncate(HASHES_MAX);
-        }
-    }
-
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate"
-    )]
-    fn keys(&self) -> u64 {
-        match self.hashes.last() {
-            Some(largest) if self.hashes.len() == HASHES_MAX => {
-                ((HASHES_MAX - 1) as f64 / (*largest as f64 / u64::MAX as f64)) as u64
-            }
-            _ => self.hashes.len() as u64,
-        }
-    }
-
-    fn absorb(&mut self, other: Self) {
-        self.operations += other.operations;
-        self.seen = self.seen.saturating_add(other.seen);
-        for hash in other.hashes {
-            self.note_hash(hash);
-        }
-        self.sample.extend(other.sample);
-        if self.sample.len() > SAMPLE_MAX {
-            // Every other one, so that both parts stay in it.
-            let mut is_kept = false;
-            self.sample.retain(|_| {
-                is_kept = !is_kept;
-                is_kept
-            });
-            self.sample.truncate(SAMPLE_MAX);
-        }
-    }
-
-    /// The part from a key on.
-    #[allow(clippy::cast_precision_loss, reason = "few keys")]
-    fn split_off(&mut self, boundary: &KeyPosition) -> Self {
-        let sample = std::mem::take(&mut self.sample);
-        let (upper, lower): (Vec<_>, Vec<_>) = sample.into_iter().partition(|key| key >= boundary);
-        let share = upper.len() as f32 / (upper.len() + lower.len()).max(1) as f32;
-        let part = |sample: Vec<KeyPosition>, share: f32| {
-            let mut load = Self { operations: self.operations * share, ..Self::default() };
-            for key in &sample {
-                load.note_hash(
-                    xxh3_64(key.partition.as_bytes()) ^ xxh3_64(key.row.as_bytes()).rotate_left(1),
-                );
-            }
-            load.seen = u32::try_from(sample.len()).unwrap_or(0);
-            load.sample = sample;
-            load
-        };
-        let (upper, lower) = (part(upper, share), part(lower, 1.0 - share));
-        *self = lower;
-        upper
-    }
+/// Whether a range and the next should not become one: they have different prefixes, or a partition that was split by its
+/// RowKeys begins or ends between them.
+fn is_apart(starts: &[KeyPosition], index: usize) -> bool {
+    let (lower, upper) = (&starts[index], &starts[index + 1]);
+    let is_split = starts.get(index + 2).is_some_and(|next| next.partition == upper.partition);
+    let is_boundary = lower.partition != upper.partition && (!lower.row.is_empty() || is_split);
+    is_boundary || prefix(&lower.partition) != prefix(&upper.partition)
 }
 
 /// Among sorted keys, the place nearest to the middle where what `of` gives changes.

@@ -62,6 +62,7 @@ impl TableHeat {
     }
 
     fn begin(&mut self, minute: i64) {
+        self.adjust();
         if let Some(last) = self.columns.back_mut() {
             last.shrink();
             let passed = (minute - last.from) / MINUTE;
@@ -69,7 +70,6 @@ impl TableHeat {
                 self.ranges.fade();
             }
         }
-        self.adjust();
         self.columns.push_back(Column::new(minute, MINUTE, self.ranges.list.clone()));
         self.coarsen(minute);
     }
@@ -80,7 +80,7 @@ impl TableHeat {
             return;
         }
         if let Some(last) = self.columns.back_mut() {
-            *last = last.in_ranges(&self.ranges.list);
+            *last = last.in_ranges(&self.ranges.list, |range| self.ranges.operations(range));
         }
     }
 
@@ -127,8 +127,9 @@ impl TableHeat {
                     self.columns.iter().skip(first).take_while(|column| column.from < from + coarse).count();
                 let ranges = self.columns[first + mates - 1].ranges.clone();
                 let mut merged = Column::new(from, coarse, ranges);
-                for column in self.columns.drain(first..first + mates) {
-                    merged.absorb(&column);
+                // The last has the finest ranges, so it says how to share out what the others have.
+                for column in self.columns.drain(first..first + mates).rev() {
+                    merged.absorb(&column, Column::operations);
                 }
                 merged.shrink();
                 self.columns.insert(first, merged);

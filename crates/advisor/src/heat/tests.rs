@@ -109,7 +109,7 @@ fn a_hot_partition_is_set_apart_split_by_its_row_keys_and_marked() {
     });
     let view = map.view(&window(0, 1800));
     let parts: Vec<_> = view.rows.iter().filter(|row| row.is_part).collect();
-    assert!(parts.len() >= 8, "{:?}", view.rows);
+    assert!((2..=8).contains(&parts.len()), "a few rows, so that they are dark: {:?}", view.rows);
     assert!(
         parts
             .iter()
@@ -119,10 +119,14 @@ fn a_hot_partition_is_set_apart_split_by_its_row_keys_and_marked() {
     assert_eq!(hot.len(), 1, "{:?}", view.marks);
     let marked = &view.rows[hot[0].row_from..=hot[0].row_to];
     assert!(
-        marked.len() >= 8 && marked.iter().all(|row| row.from.partition == "tenant|contoso"),
+        marked.len() == parts.len() && marked.iter().all(|row| row.from.partition == "tenant|contoso"),
         "{marked:?}"
     );
     assert!(hot[0].text.starts_with("tenant|contoso takes 6"), "{}", hot[0].text);
+    let key = |partition: &str| Some(HeatKey { partition: partition.to_owned(), row: String::new() });
+    let alone =
+        HeatQuery { key_from: key("tenant|contoso"), key_to: key("tenant|contoso\0"), ..window(0, 1800) };
+    assert!(map.view(&alone).rows.len() >= 16, "all of its ranges, where nothing else is shown");
     let fewer = map.view(&HeatQuery { rows_max: 8, ..window(0, 1800) });
     assert_eq!(fewer.rows.len(), 8);
     assert!((total(&fewer) - total(&view)).abs() < 60.0, "{} {}", total(&fewer), total(&view));
@@ -313,4 +317,118 @@ fn a_scan_is_shared_by_the_ranges_it_reads() {
     assert!((total(&after) - total(&before) - 50_000.0).abs() < 100.0);
     let largest = after.cells.iter().map(|cell| cell.value).fold(0.0, f64::max);
     assert!(largest < 10_000.0, "{largest}");
+}
+
+/// Days of mixed requests, as the console's demo makes them: keys that only grow, a tenant that becomes hot, accounts,
+/// other tenants, users, and a job that reads all users every two hours. The server is down for a quarter of an hour.
+fn days(days: u64) -> std::sync::Arc<HeatMap> {
+    let map = HeatMap::new();
+    for minute in 0..days * 24 * 60 {
+        if DOWN.contains(&minute) {
+            continue;
+        }
+        let hour = minute as f64 / 60.0 - 2.0;
+        let day = 0.55 + 0.45 * (hour / 24.0 * std::f64::consts::TAU).sin();
+        let load = (1..=4_u32).rfind(|load| f64::from(load - 1) <= 4.0 * day).unwrap_or(1);
+        let mut records = Vec::new();
+        let mut add = |second: u64, partition: &str, row: &str, weight: u32| {
+            let mut record = entity("T", (minute * 60 + second) * 1000, "GetEntity", partition, row);
+            record.weight = weight;
+            records.push(record);
+        };
+        for index in 0..120 {
+            let (second, random) = (index / 2, scattered(minute * 120 + index));
+            match index % 12 {
+                0..=2 => {
+                    let row = format!("{:x}vt-{:04x}", random % 16, random / 16 % 65_536);
+                    add(second, "tenant|contoso", &row, if minute >= HOT_FROM { 16 } else { 2 });
+                }
+                3 | 4 => {
+                    let at = START as u64 + minute * 60;
+                    let time = DateTime::from_unix_ticks((at - at % 5400) * 10_000_000).to_text_7_digits();
+                    add(second, &format!("hour|{}", &time[..16]), &format!("{second}-{index}"), 8 * load);
+                }
+                5 | 6 => {
+                    let letter = char::from(b'a' + (random % 20) as u8);
+                    add(second, &format!("user|{letter}{:03}", random / 20 % 400), "profile", load);
+                }
+                7 => add(second, &format!("acct|{:04}", random % 3200), "balance", 2 * load),
+                8 => {
+                    let names =
+                        ["adatum", "bellows", "fabrikam", "litware", "northwind", "tailspin", "wingtip"];
+                    let name = names[(random % 7) as usize];
+                    add(second, &format!("tenant|{name}"), &format!("evt-{}", random / 7 % 65_536), 3 * load);
+                }
+                _ => {}
+            }
+        }
+        if minute % 120 < 6 {
+            for letter in 0..20_u8 {
+                let key = format!("user|{}000", char::from(b'a' + letter));
+                add(u64::from(letter), &key, "profile", 40);
+            }
+        }
+        map.observe(&records);
+    }
+    map
+}
+
+/// Minutes of the day in which the server is down, and from which the tenant is hot.
+const DOWN: std::ops::Range<u64> = 507..522;
+const HOT_FROM: u64 = 660;
+
+#[test]
+fn a_day_of_mixed_requests_has_one_append_one_hot_and_one_batch_mark() {
+    let view = days(1).view(&window(0, 24 * 3600));
+    let kinds: Vec<MarkKind> = view.marks.iter().map(|mark| mark.kind).collect();
+    assert_eq!(kinds, [MarkKind::Hot, MarkKind::Append, MarkKind::Batch], "{:#?}", view.marks);
+    for prefix in ["hour|", "tenant|", "user|"] {
+        let first = view.rows.iter().find(|row| row.group == prefix).expect("a row");
+        assert_eq!(first.from.partition, prefix, "no row has keys of two prefixes");
+    }
+    let groups = |mark: &HeatMark| {
+        let mut groups: Vec<&str> =
+            view.rows[mark.row_from..=mark.row_to].iter().map(|row| row.group.as_str()).collect();
+        groups.dedup();
+        groups
+    };
+
+    let hot = &view.marks[0];
+    let marked = &view.rows[hot.row_from..=hot.row_to];
+    assert!(marked.iter().all(|row| row.from.partition == "tenant|contoso"), "{marked:?}");
+    assert!((1..=8).contains(&marked.len()), "{marked:?}");
+    let from = usize::try_from(HOT_FROM / 5).unwrap();
+    assert!(hot.column_from.abs_diff(from) <= 2 && hot.column_to == 287, "{hot:?}");
+
+    let append = &view.marks[1];
+    assert_eq!(groups(append), ["hour|"]);
+    let visited: std::collections::BTreeSet<usize> = append.path.iter().map(|point| point.row).collect();
+    assert!(visited.len() >= 14, "sixteen keys, one after the other: {visited:?}");
+    assert!(append.path.len() > 270 && append.column_from == 0, "{append:?}");
+    // Each key is one row that is busy for its hour and a half, and hardly before or after.
+    let on_line: f64 = append.path.iter().map(|point| value(&view, point.row, point.column)).sum();
+    let all: f64 = (append.row_from..=append.row_to)
+        .flat_map(|row| (0..288).map(move |column| (row, column)))
+        .map(|(row, column)| value(&view, row, column))
+        .sum();
+    assert!(on_line > all * 0.9, "{on_line} of {all}");
+
+    let batch = &view.marks[2];
+    assert_eq!(groups(batch), ["user|"]);
+    assert!(batch.text.contains("every 120 min"), "{}", batch.text);
+}
+
+fn value(view: &HeatView, row: usize, column: usize) -> f64 {
+    let is_here = |cell: &&HeatCell| (usize::from(cell.row), usize::from(cell.column)) == (row, column);
+    view.cells.iter().find(is_here).map_or(0.0, |cell| cell.value)
+}
+
+#[test]
+fn days_of_mixed_requests_have_the_same_marks_in_a_view_of_all_of_them_and_of_the_last() {
+    let map = days(3);
+    for from in [0, 48] {
+        let view = map.view(&window(from * 3600, 72 * 3600));
+        let kinds: Vec<MarkKind> = view.marks.iter().map(|mark| mark.kind).collect();
+        assert_eq!(kinds, [MarkKind::Hot, MarkKind::Append, MarkKind::Batch], "{:#?}", view.marks);
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::column::{Column, Counts};
 use super::marks::marks;
-use super::ranges::{KeyPosition, RangeList, prefix};
+use super::ranges::{KeyPosition, Ranges, prefix};
 use super::table::TableHeat;
 use super::{HeatCell, HeatColumn, HeatKey, HeatMetric, HeatQuery, HeatRow, HeatView};
 
@@ -14,6 +14,14 @@ const LONGEST_STEP: i64 = 3600;
 /// What a view has at most, whatever is asked for.
 const ROWS_MAX: usize = 256;
 const COLUMNS_MAX: usize = 1024;
+/// Rows of one partition among others.
+const PARTS_MAX: usize = 4;
+/// The part of all operations from which a partition with a range of its own keeps it, and what it costs to merge what
+/// should stay apart.
+const APART_FROM: f32 = 1.0 / 8.0;
+const APART_PRICE: f32 = 1.0 / 16.0;
+/// The part of all operations up to which a range was hardly asked.
+const IDLE_BELOW: f32 = 1.0 / 10_000.0;
 
 /// The cells of a view before one metric is taken.
 pub(super) struct Grid {
@@ -50,7 +58,7 @@ pub(super) fn view(table: Option<&TableHeat>, begun: Option<i64>, query: &HeatQu
     let bounds = list.overlapping(window.from(), window.before());
     let shown: Vec<Shown<'_>> = shown(table, &window);
     let loads = loads(&shown, bounds.clone());
-    let groups = merge_down(list, bounds, loads, rows_max(query.rows_max));
+    let groups = merge_down(&table.ranges, bounds, loads, rows_max(query.rows_max));
     let rows: Vec<HeatRow> = groups.iter().map(|group| row(table, group.clone(), &window)).collect();
     let mut row_of = vec![None; list.starts.len()];
     for (row, group) in groups.iter().enumerate() {
@@ -164,35 +172,118 @@ fn loads(shown: &[Shown<'_>], bounds: std::ops::Range<usize>) -> Vec<f32> {
     loads
 }
 
-/// Merges neighbours until few enough are left: those with the least load first, and those of different prefixes or
-/// parts of one partition last.
+/// A row under way: ranges that are merged.
+struct Merged {
+    ranges: std::ops::Range<usize>,
+    load: f32,
+    /// Whether any key in it was ever asked for.
+    is_known: bool,
+    prefix: String,
+    /// The partition that it is a part of, or all of.
+    partition: Option<Arc<str>>,
+}
+
+impl Merged {
+    fn absorb(&mut self, upper: Self) {
+        self.ranges.end = upper.ranges.end;
+        self.load += upper.load;
+        self.is_known |= upper.is_known;
+        if self.partition != upper.partition {
+            self.partition = None;
+        }
+    }
+}
+
+/// Merges neighbours that were hardly asked, and then others until few enough are left: those with the least load first.
+/// Those of different prefixes go last, and so does a busy partition that has ranges of its own. Such a partition keeps a
+/// few rows only, unless nothing else is shown.
 fn merge_down(
-    list: &RangeList,
+    ranges: &Ranges,
     bounds: std::ops::Range<usize>,
     loads: Vec<f32>,
     rows_max: usize,
 ) -> Vec<std::ops::Range<usize>> {
-    let mut groups: Vec<(std::ops::Range<usize>, f32)> =
-        bounds.zip(loads).map(|(range, load)| (range..range + 1, load)).collect();
-    let total: f32 = groups.iter().map(|(_, load)| load).sum();
-    while groups.len() > rows_max {
-        let price = |index: usize| {
-            let (left, right) = (&groups[index], &groups[index + 1]);
-            let start =
-                |group: &std::ops::Range<usize>| prefix(&list.starts[group.start].partition).to_owned();
-            let apart = if start(&left.0) == start(&right.0) { 0.0 } else { total / 64.0 };
-            left.1 + right.1 + apart
-        };
-        let prices: Vec<f32> = (0..groups.len() - 1).map(price).collect();
-        let Some(cheapest) = (0..prices.len()).min_by(|left, right| prices[*left].total_cmp(&prices[*right]))
-        else {
-            break;
-        };
-        let (upper, load) = groups.remove(cheapest + 1);
-        groups[cheapest].0.end = upper.end;
-        groups[cheapest].1 += load;
+    let total: f32 = loads.iter().sum();
+    let mut rows = merge_partitions(unmerged(ranges, bounds, loads), total);
+    let mut index = 1;
+    while index < rows.len() {
+        let (lower, upper) = (&rows[index - 1], &rows[index]);
+        let is_apart = lower.prefix != upper.prefix || lower.partition != upper.partition;
+        let is_idle = lower.load.max(upper.load) <= total * IDLE_BELOW;
+        let is_gap = !lower.is_known || !upper.is_known;
+        if !is_apart && (is_idle || is_gap) {
+            let upper = rows.remove(index);
+            rows[index - 1].absorb(upper);
+        } else {
+            index += 1;
+        }
     }
-    groups.into_iter().map(|(group, _)| group).collect()
+    let all = 0..rows.len();
+    merge_cheapest(&mut rows, all, rows_max, total);
+    rows.into_iter().map(|row| row.ranges).collect()
+}
+
+fn unmerged(ranges: &Ranges, bounds: std::ops::Range<usize>, loads: Vec<f32>) -> Vec<Merged> {
+    let starts = &ranges.list.starts;
+    let rows = bounds.zip(loads).map(|(range, load)| {
+        let start = &starts[range];
+        let is_one = starts.get(range + 1).is_some_and(|end| {
+            end.partition == start.partition || end.partition.strip_suffix('\0') == Some(&*start.partition)
+        });
+        Merged {
+            ranges: range..range + 1,
+            load,
+            is_known: ranges.keys(range) > 0,
+            prefix: prefix(&start.partition).to_owned(),
+            partition: is_one.then(|| start.partition.clone()),
+        }
+    });
+    rows.collect()
+}
+
+/// A partition that takes a good part of the load keeps a few rows; any other one is a row that need not stay apart.
+fn merge_partitions(mut rows: Vec<Merged>, total: f32) -> Vec<Merged> {
+    let is_mixed = rows.iter().any(|row| row.partition != rows[0].partition);
+    let mut begin = 0;
+    while begin < rows.len() {
+        let is_same = |row: &&Merged| row.partition == rows[begin].partition;
+        let end = begin + rows[begin..].iter().take_while(is_same).count();
+        if rows[begin].partition.is_none() || !is_mixed {
+            begin = end;
+            continue;
+        }
+        let load: f32 = rows[begin..end].iter().map(|row| row.load).sum();
+        let is_busy = load >= total * APART_FROM;
+        let end = merge_cheapest(&mut rows, begin..end, if is_busy { PARTS_MAX } else { 1 }, total);
+        if !is_busy {
+            rows[begin].partition = None;
+        }
+        begin = end;
+    }
+    rows
+}
+
+/// Merges the cheapest neighbours among some rows until so many are left; gives the end of what is left.
+fn merge_cheapest(
+    rows: &mut Vec<Merged>,
+    mut among: std::ops::Range<usize>,
+    rows_max: usize,
+    total: f32,
+) -> usize {
+    let price = |left: &Merged, right: &Merged| {
+        let is_apart = left.prefix != right.prefix || left.partition != right.partition;
+        let apart = if is_apart { total * APART_PRICE } else { 0.0 };
+        apart + left.load + right.load
+    };
+    while among.len() > rows_max {
+        let pairs = among.start..among.end - 1;
+        let prices = pairs.map(|index| (index, price(&rows[index], &rows[index + 1])));
+        let Some((cheapest, _)) = prices.min_by(|left, right| left.1.total_cmp(&right.1)) else { break };
+        let upper = rows.remove(cheapest + 1);
+        rows[cheapest].absorb(upper);
+        among.end -= 1;
+    }
+    among.end
 }
 
 fn row(table: &TableHeat, group: std::ops::Range<usize>, window: &Window) -> HeatRow {
@@ -207,18 +298,21 @@ fn row(table: &TableHeat, group: std::ops::Range<usize>, window: &Window) -> Hea
     let is_one_partition = to.as_ref().is_some_and(|to| {
         to.partition == from.partition || to.partition.strip_suffix('\0') == Some(&*from.partition)
     });
+    // A range often begins at a place that is no key. The first key that was asked for says more.
+    let lowest = group.clone().find_map(|range| table.ranges.lowest(range));
+    let named = lowest.filter(|lowest| **lowest > *from.partition).unwrap_or(&from.partition);
     let is_part = is_one_partition
         && (!from.row.is_empty() || to.as_ref().is_some_and(|to| to.partition == from.partition));
     let label = if is_part {
         let part = starts[..group.start].iter().filter(|key| key.partition == from.partition).count() + 1;
         format!("{} / {part}", from.partition)
-    } else if from.partition.is_empty() {
+    } else if named.is_empty() {
         "(first)".to_owned()
     } else if is_one_partition {
         from.partition.to_string()
     } else {
         // The end of one partition is where the next range begins.
-        from.partition.trim_end_matches('\0').to_owned() + "…"
+        named.trim_end_matches('\0').to_owned() + "…"
     };
     let key = |key: &KeyPosition| HeatKey { partition: key.partition.to_string(), row: key.row.to_string() };
     HeatRow {
@@ -226,7 +320,7 @@ fn row(table: &TableHeat, group: std::ops::Range<usize>, window: &Window) -> Hea
         from: key(&from),
         to: to.as_ref().map(key),
         keys: group.map(|range| table.ranges.keys(range)).sum(),
-        group: prefix(&from.partition).to_owned(),
+        group: prefix(named).to_owned(),
         is_part,
     }
 }
