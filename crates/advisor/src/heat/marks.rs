@@ -32,9 +32,10 @@ const BATCH_VARIATION: f64 = 0.5;
 const BATCH_LOAD: f32 = 0.02;
 
 pub(super) fn marks(grid: &Grid, rows: &[HeatRow], columns: &[HeatColumn]) -> Vec<HeatMark> {
+    let has_data: Vec<bool> = columns.iter().map(|column| column.has_data).collect();
     let columns = columns.len();
     let appends = appends(grid, rows, columns);
-    let mut marks = hots(grid, rows, columns, &appends);
+    let mut marks = hots(grid, rows, &has_data, &appends);
     marks.extend(appends);
     marks.extend(batches(grid, rows, columns));
     marks
@@ -71,24 +72,33 @@ fn units(
 }
 
 /// Hot partitions and ranges. A partition that was split by its RowKeys is judged as a whole.
-fn hots(grid: &Grid, rows: &[HeatRow], columns: usize, appends: &[HeatMark]) -> Vec<HeatMark> {
+fn hots(grid: &Grid, rows: &[HeatRow], has_data: &[bool], appends: &[HeatMark]) -> Vec<HeatMark> {
+    let columns = has_data.len();
     let is_one_partition = |left: &HeatRow, right: &HeatRow| {
         left.is_part && right.is_part && left.from.partition == right.from.partition
     };
     let units = units(grid, rows, columns, is_one_partition);
     let totals = Unit::new(grid, columns, 0..rows.len()).operations;
-    units.iter().filter_map(|unit| hot(grid, rows, &units, &totals, unit, appends)).collect()
+    let spread = Spread { units: &units, totals: &totals, has_data };
+    units.iter().filter_map(|unit| hot(grid, rows, &spread, unit, appends)).collect()
+}
+
+/// What a unit is compared with.
+struct Spread<'a> {
+    units: &'a [Unit],
+    totals: &'a [f32],
+    has_data: &'a [bool],
 }
 
 /// The longest stretch in which a unit is hot.
 fn hot(
     grid: &Grid,
     rows: &[HeatRow],
-    units: &[Unit],
-    totals: &[f32],
+    spread: &Spread<'_>,
     unit: &Unit,
     appends: &[HeatMark],
 ) -> Option<HeatMark> {
+    let Spread { units, totals, has_data } = spread;
     // Where the load moves on along the keys, each range is hot for its turn, and the line says more. A line inside of
     // one partition leaves that partition hot.
     let is_on_line = |column: &usize| {
@@ -107,8 +117,12 @@ fn hot(
         let is_more = own >= even * HOT_OVER_EVEN || units.len() == 1;
         own > 0.0 && own >= totals[column] * HOT_SHARE && is_more
     };
-    let best =
-        longest(totals.len(), is_hot, |column| unit.operations[column] >= totals[column] * STILL_HOT_SHARE);
+    // A restart does not end it.
+    let is_still_hot = |column: usize| {
+        let own = unit.operations[column];
+        !has_data[column] || own > 0.0 && own >= totals[column] * STILL_HOT_SHARE
+    };
+    let best = longest(totals.len(), is_hot, is_still_hot);
     let hot = best.clone().filter(|column| is_hot(*column)).count();
     let seconds = i64::try_from(hot).unwrap_or(0) * grid.step;
     #[allow(clippy::cast_precision_loss, reason = "few columns")]

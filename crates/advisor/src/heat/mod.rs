@@ -8,6 +8,7 @@ mod column;
 mod load;
 mod marks;
 mod ranges;
+mod recorded;
 mod table;
 mod view;
 
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use tavola_model::{DateTime, StorageService};
 use tavola_telemetry::{AccessRecord, RecordSink, Target};
 
+use recorded::Recorded;
 use table::TableHeat;
 
 /// Memory of all maps together; the oldest columns of the largest are dropped.
@@ -37,8 +39,8 @@ pub struct HeatMap {
 struct Tables {
     /// By account and lower-case name.
     by_name: BTreeMap<(String, String), TableHeat>,
-    /// Unix seconds of the first record of any table: before it, nothing is known.
-    begun: Option<i64>,
+    /// When the server was recording: at any other time, nothing is known.
+    recorded: Recorded,
     since_weighed: u32,
 }
 
@@ -195,7 +197,12 @@ impl HeatMap {
     pub fn view(&self, query: &HeatQuery) -> HeatView {
         let tables = self.lock();
         let key = (query.account.clone(), query.table.to_ascii_lowercase());
-        view::view(tables.by_name.get(&key), tables.begun, query)
+        view::view(tables.by_name.get(&key), &tables.recorded, query)
+    }
+
+    /// The server is up at this time, with requests or without. Whoever runs the map says so every minute.
+    pub fn note_alive(&self, now: DateTime) {
+        self.lock().recorded.add(now.unix_seconds());
     }
 
     /// Memory that all maps take.
@@ -219,7 +226,7 @@ impl RecordSink for HeatMap {
 
 impl Tables {
     fn observe(&mut self, record: &AccessRecord) {
-        self.begun.get_or_insert(record.received.unix_seconds());
+        self.recorded.add(record.received.unix_seconds());
         let (Some(account), Some(table)) = (&record.account, &record.resource) else { return };
         let is_counted = record.service == StorageService::Table && !matches!(record.target, Target::Whole);
         if !is_counted {

@@ -307,6 +307,27 @@ fn time_before_the_first_record_has_no_data() {
 }
 
 #[test]
+fn time_in_which_the_server_was_down_has_no_data() {
+    let view = days(1).view(&window(0, 24 * 3600));
+    let without: Vec<usize> = (0..288).filter(|column| !view.columns[*column].has_data).collect();
+    assert_eq!(without, [102, 103], "the columns that lie whole in the quarter of an hour");
+}
+
+#[test]
+fn time_in_which_the_server_was_idle_has_data() {
+    let map = HeatMap::new();
+    map.observe(&[entity("T", 0, "GetEntity", "p", "r")]);
+    for minute in 1..30 {
+        map.note_alive(time(minute * 60));
+    }
+    // It is down for ten minutes.
+    map.observe(&[entity("T", 40 * 60_000, "GetEntity", "p", "r")]);
+    let view = map.view(&window(0, 3600));
+    let without: Vec<usize> = (0..60).filter(|column| !view.columns[*column].has_data).collect();
+    assert_eq!(without, (30..40).chain(46..60).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_scan_is_shared_by_the_ranges_it_reads() {
     let map = filled(5, 1000, |minute, n| {
         (format!("{:05}", scattered(minute * 1000 + n) % 10_000), "r".to_owned())

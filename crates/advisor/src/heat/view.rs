@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::column::{Column, Counts};
 use super::marks::marks;
 use super::ranges::{KeyPosition, Ranges, prefix};
+use super::recorded::Recorded;
 use super::table::TableHeat;
 use super::{HeatCell, HeatColumn, HeatKey, HeatMetric, HeatQuery, HeatRow, HeatView};
 
@@ -50,8 +51,8 @@ impl Grid {
     }
 }
 
-pub(super) fn view(table: Option<&TableHeat>, begun: Option<i64>, query: &HeatQuery) -> HeatView {
-    let columns = columns(begun, query);
+pub(super) fn view(table: Option<&TableHeat>, recorded: &Recorded, query: &HeatQuery) -> HeatView {
+    let columns = columns(recorded, query);
     let Some(table) = table else { return HeatView { columns, ..HeatView::default() } };
     let window = Window::of(query, &columns);
     let list = &table.ranges.list;
@@ -133,7 +134,7 @@ impl Window {
     }
 }
 
-fn columns(begun: Option<i64>, query: &HeatQuery) -> Vec<HeatColumn> {
+fn columns(recorded: &Recorded, query: &HeatQuery) -> Vec<HeatColumn> {
     let (from, to) = (query.from.unix_seconds(), query.to.unix_seconds());
     let length = (to - from).max(1);
     let shown = i64::try_from(query.columns_max.clamp(1, COLUMNS_MAX)).unwrap_or(1);
@@ -148,11 +149,7 @@ fn columns(begun: Option<i64>, query: &HeatQuery) -> Vec<HeatColumn> {
     let first = end - count * step;
     let begins = (0..count).map(|index| first + index * step);
     begins
-        .map(|from| HeatColumn {
-            from,
-            to: from + step,
-            has_data: begun.is_some_and(|begun| from + step > begun),
-        })
+        .map(|from| HeatColumn { from, to: from + step, has_data: recorded.overlaps(from, from + step) })
         .collect()
 }
 

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tavola_advisor::{HeatMap, Sources, Traffic, TrafficSettings};
 use tavola_auth::Account;
 use tavola_engine_local::{LocalEngine, LocalSettings};
+use tavola_model::Clock as _;
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::{SystemClock, SystemRandom};
 use tavola_telemetry::RecordSink;
@@ -53,9 +54,10 @@ impl Advising {
         vec![self.traffic.clone(), self.heat.clone()]
     }
 
-    /// Writes the traffic down now and then, and at the end.
+    /// Writes the traffic down now and then, and at the end. Tells the heat map that the server is up.
     pub async fn keep(self, mut stopped: watch::Receiver<bool>) {
         loop {
+            self.heat.note_alive(SystemClock.now());
             let is_over = tokio::select! {
                 () = tokio::time::sleep(SAVE_EVERY) => false,
                 _ = stopped.wait_for(|stop| *stop) => true,
