@@ -2,7 +2,11 @@
 //!
 //! The texts are whole sentences for a person; the numbers stand beside them for whoever sorts or draws.
 
+use std::fmt;
+
 use serde::Serialize;
+
+use crate::{shown, shown_bytes};
 
 /// Something about the design of a table that the traffic shows to be costly or wrong.
 #[derive(Clone, Debug, Serialize)]
@@ -39,6 +43,8 @@ pub struct Finding {
     pub keys: Vec<KeySample>,
     /// What `tavola whatif` can try.
     pub what_if: Option<Proposal>,
+    /// What the fix gains over the recorded requests, where keys alone do not show it.
+    pub gains: Vec<Gain>,
     /// Requests of this kind in an hour, over the time that was observed.
     pub requests_per_hour: f64,
     /// Rows read by them, in all.
@@ -108,6 +114,56 @@ pub struct Proposal {
     pub row: String,
     /// Whether rows with these keys are added to those that are there, and do not replace them.
     pub is_index: bool,
+}
+
+/// A figure of the recorded requests as it is, and as it would be with the fix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Gain {
+    /// What is counted.
+    pub kind: GainKind,
+    /// As it is.
+    pub before: u64,
+    /// As it would be; not more.
+    pub after: u64,
+    /// What is assumed for that.
+    pub basis: String,
+}
+
+/// What a gain counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GainKind {
+    /// Requests.
+    Requests,
+    /// Bytes.
+    Bytes,
+    /// Rows read.
+    Rows,
+    /// Properties of one entity.
+    Properties,
+    /// Writes that are refused.
+    RefusedWrites,
+}
+
+impl fmt::Display for Gain {
+    /// `500 → 10 requests, in transactions of up to 100`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[allow(clippy::cast_precision_loss, reason = "figures to look at")]
+        let [before, after] = [self.before, self.after].map(|count| match self.kind {
+            GainKind::Bytes => shown_bytes(count as f64),
+            GainKind::Requests | GainKind::Rows | GainKind::Properties | GainKind::RefusedWrites => {
+                shown(count as f64)
+            }
+        });
+        let unit = match self.kind {
+            GainKind::Requests => " requests",
+            GainKind::Bytes => "",
+            GainKind::Rows => " rows read",
+            GainKind::Properties => " properties",
+            GainKind::RefusedWrites => " refused writes",
+        };
+        write!(f, "{before} → {after}{unit}, {}", self.basis)
+    }
 }
 
 /// How bad a finding is.

@@ -23,7 +23,7 @@ mod whatif;
 
 pub use cost::{CostReport, PRICES_FILE, PriceTable, ShapeCost, TableCost, cost};
 pub use facts::{SampleEntity, TableFact, TableFacts, gather};
-pub use finding::{Example, Finding, KeyPart, KeySample, Pattern, Proposal, Rule, Severity};
+pub use finding::{Example, Finding, Gain, GainKind, KeyPart, KeySample, Pattern, Proposal, Rule, Severity};
 pub use findings::{findings, findings_priced, shown, shown_bytes};
 pub use heat::{
     HeatCell, HeatColumn, HeatKey, HeatMap, HeatMark, HeatMetric, HeatPoint, HeatQuery, HeatRow, HeatView,

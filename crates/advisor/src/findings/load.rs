@@ -167,6 +167,7 @@ pub(super) fn account_findings(accounts: &[(String, AccountRate)], found: &mut V
             example: None,
             keys: Vec::new(),
             what_if: None,
+            gains: Vec::new(),
             requests_per_hour: 0.0,
             rows_scanned: 0,
             rows_returned: 0,

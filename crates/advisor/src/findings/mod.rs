@@ -6,6 +6,7 @@
 //! Findings are ranked by severity, then by the rows that are read for each one returned, then by what their requests cost,
 //! then by their number.
 
+mod gains;
 mod load;
 pub(crate) mod propose;
 mod queries;
@@ -78,12 +79,18 @@ impl Seen<'_> {
             example: None,
             keys: Vec::new(),
             what_if: None,
+            gains: Vec::new(),
             requests_per_hour: 0.0,
             rows_scanned: 0,
             rows_returned: 0,
             weight: 0.0,
             cost_per_month: None,
         }
+    }
+
+    /// Partitions that were asked for, as far as they are counted.
+    fn partitions(&self) -> usize {
+        self.table.partitions.totals.top().len()
     }
 
     fn per_hour(&self, count: u64) -> f64 {

@@ -3,7 +3,7 @@
 use tavola_model::PlanKind;
 
 use super::propose::{NUMBER_WIDTH, key_lines, query_line, row_bounds, value_of};
-use super::{Seen, number, shown, shown_bytes};
+use super::{Seen, gains, number, shown, shown_bytes};
 use crate::traffic::{Compared, PlanMix, ShapeTraffic};
 use crate::{Example, Finding, Pattern, Proposal, Rule, Severity, Template};
 
@@ -126,6 +126,7 @@ fn scan(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Optio
     finding.price = advised.price;
     finding.keys = advised.keys;
     finding.what_if = advised.proposal;
+    finding.gains = advised.gains;
     finding.weight = each.waste;
     Some(finding)
 }
@@ -156,6 +157,7 @@ struct Advice {
     price: String,
     proposal: Option<Proposal>,
     keys: Vec<crate::KeySample>,
+    gains: Vec<crate::Gain>,
 }
 
 /// The pattern for a query, from what its filter compares.
@@ -169,10 +171,10 @@ fn advise(seen: &Seen<'_>, shape: &ShapeTraffic, each: &Each) -> Advice {
     match (&equal[..], time) {
         ([], _) if by_row && !in_partition => by_row_key(seen, shape),
         ([], Some(time)) if in_partition => log_tail(seen, shape, &time.property),
-        ([], Some(_)) => log_data(),
+        ([], Some(time)) => log_data(seen, shape, &time.property),
         ([], None) => match between.first() {
             Some(compared) => sorted_index(seen, shape, compared, in_partition),
-            None => unknown(),
+            None => unknown(shape),
         },
         ([one], _) => index(seen, shape, one, each, in_partition),
         (several, _) => compound(seen, shape, several, in_partition),
@@ -207,7 +209,7 @@ fn with_keys(
             keys.push(query_line(&partition, &row_bounds(&row.start(known), &shape.compared)));
         }
     }
-    Advice { pattern, advice, price, proposal: Some(proposal), keys }
+    Advice { pattern, advice, price, proposal: Some(proposal), keys, gains: Vec::new() }
 }
 
 fn extra_rows(seen: &Seen<'_>) -> String {
@@ -342,7 +344,7 @@ fn log_tail(seen: &Seen<'_>, shape: &ShapeTraffic, time: &str) -> Advice {
     with_keys(seen, shape, Pattern::LogTail, proposal, advice, price)
 }
 
-fn log_data() -> Advice {
+fn log_data(seen: &Seen<'_>, shape: &ShapeTraffic, time: &str) -> Advice {
     Advice {
         pattern: Pattern::LogData,
         advice: "Queries ask for a span of time over all partitions. Write such data to blobs named by the hour, or keep \
@@ -351,10 +353,11 @@ fn log_data() -> Advice {
         price: "Lookups of single entries by key move to the place where they are kept.".to_owned(),
         proposal: None,
         keys: Vec::new(),
+        gains: vec![gains::by_days(seen, shape, time)],
     }
 }
 
-fn unknown() -> Advice {
+fn unknown(shape: &ShapeTraffic) -> Advice {
     Advice {
         pattern: Pattern::IndexEntities,
         advice: "No part of the filter that every answer must meet names a key. Split the query into one for each \
@@ -363,6 +366,7 @@ fn unknown() -> Advice {
         price: "One more entity for each alternative that is asked for.".to_owned(),
         proposal: None,
         keys: Vec::new(),
+        gains: vec![gains::by_alternatives(shape)],
     }
 }
 
@@ -382,6 +386,7 @@ fn select_all(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) ->
         shown(each.returned),
         shown_bytes(number(shape.bytes_out) / seen.table.hours()),
     );
+    finding.gains = vec![gains::projected(seen, shape.bytes_out, shape.rows_returned)];
     project(&mut finding);
     Some(finding)
 }
@@ -404,6 +409,7 @@ fn whole_reads(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic) -> Option<Find
         shown(finding.requests_per_hour),
         shown_bytes(number(shape.whole_bytes) / seen.table.hours()),
     );
+    finding.gains = vec![gains::projected(seen, shape.whole_bytes, shape.whole_reads)];
     project(&mut finding);
     Some(finding)
 }
@@ -447,5 +453,6 @@ fn series(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Opt
             .to_owned();
     finding.price =
         "An entity has at most 252 properties; writers of one series meet at its ETag.".to_owned();
+    finding.gains = gains::as_series(shape, properties);
     Some(finding)
 }

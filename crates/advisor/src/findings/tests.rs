@@ -719,3 +719,62 @@ fn numbers_are_written_as_people_write_them() {
     assert_eq!([shown_bytes(512.0), shown_bytes(1536.0)], ["512 B", "1.5 KiB"]);
     assert!(Rule::ALL.iter().all(|rule| Rule::parse(rule.as_str()) == Some(*rule)));
 }
+
+#[test]
+fn whole_entities_gain_what_their_large_properties_take() {
+    let record = |n: u64| {
+        let mut record = query("Employees", n * 1000, "PartitionKey eq 'drafts'", 5, 5);
+        record.bytes_out = 100_000;
+        record
+    };
+    let facts = |properties: &[(&str, String)]| {
+        let properties = properties.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let sample = SampleEntity { partition: "drafts".to_owned(), row: "1".to_owned(), properties };
+        let fact = TableFact {
+            account: ACCOUNT.to_owned(),
+            table: "Employees".to_owned(),
+            samples: vec![sample],
+            ..TableFact::default()
+        };
+        TableFacts { tables: vec![fact] }
+    };
+    let stored = facts(&[("Body", "x".repeat(128)), ("Title", "a".repeat(20))]);
+    let found = found_with((0..20).map(record), &stored);
+    assert_eq!(names(&found), [(Rule::SelectAll, Pattern::ServerSideProjection)], "{found:#?}");
+    let gain = &found[0].gains[0];
+    assert_eq!((gain.before, gain.after), (2_000_000, 100 * (150 + 5 + 20 + 6)));
+    assert_eq!(gain.to_string(), "1.9 MiB → 17.7 KiB, if $select leaves out Body");
+    let without = found_with((0..20).map(record), &TableFacts::default());
+    assert_eq!(without[0].gains[0].after, 15_000, "keys alone");
+}
+
+#[test]
+fn a_span_of_time_gains_the_days_that_it_does_not_ask_for() {
+    let filter = "Created ge datetime'2026-11-02T00:00:00Z' and Created lt datetime'2026-11-03T00:00:00Z'";
+    let samples = (1..=20).map(|day| SampleEntity {
+        partition: "p".to_owned(),
+        row: day.to_string(),
+        properties: vec![("Created".to_owned(), format!("2026-11-{day:02}T08:00:00Z"))],
+    });
+    let fact = TableFact {
+        account: ACCOUNT.to_owned(),
+        table: "Employees".to_owned(),
+        samples: samples.collect(),
+        ..TableFact::default()
+    };
+    let found = found_with(queries(10, filter, 1_000, 20), &TableFacts { tables: vec![fact] });
+    assert_eq!(names(&found), [(Rule::TableScan, Pattern::LogData)], "{found:#?}");
+    let gain = &found[0].gains[0];
+    assert_eq!(
+        (gain.kind, gain.before, gain.after),
+        (crate::GainKind::Rows, 10_000, 1_000),
+        "two days of twenty"
+    );
+}
+
+#[test]
+fn alternatives_gain_what_they_do_not_return() {
+    let found = found(queries(10, "City eq 'Rome' or Name eq 'Jo'", 1_000, 20));
+    assert_eq!(names(&found), [(Rule::TableScan, Pattern::IndexEntities)], "{found:#?}");
+    assert_eq!((found[0].gains[0].before, found[0].gains[0].after), (10_000, 200));
+}

@@ -1,7 +1,7 @@
 //! How a table is written to: sizes, keys that do not sort, growth, deletes, batches and conflicts.
 
 use super::propose::key_lines;
-use super::{Seen, number, shown, shown_bytes};
+use super::{Seen, gains, number, shown, shown_bytes};
 use crate::traffic::{NEAR_PROPERTIES, Numbers};
 use crate::{Example, Finding, Pattern, Proposal, Rule, SampleEntity, Severity};
 
@@ -55,6 +55,7 @@ fn large(seen: &Seen<'_>) -> Option<Finding> {
     finding.advice = "Keep the large values as blobs and their names in the entity.".to_owned();
     finding.price = "Reading the value is a second request; entity and blob agree eventually.".to_owned();
     finding.example = keys_example(sizes.largest.as_ref());
+    finding.gains = gains::as_blobs(sizes.near_bytes, sizes.refused_bytes);
     finding.requests_per_hour = seen.per_hour(sizes.near_bytes + sizes.refused_bytes);
     Some(finding)
 }
@@ -85,6 +86,7 @@ fn wide(seen: &Seen<'_>) -> Option<Finding> {
             Proposal { partition: "{PartitionKey}".to_owned(), row: "{RowKey}_2".to_owned(), is_index: true };
         finding.keys = key_lines(&sample, &proposal);
     }
+    finding.gains = gains::split_wide(sizes.properties_max, sizes.refused_properties);
     finding.requests_per_hour = seen.per_hour(sizes.near_properties + sizes.refused_properties);
     Some(finding)
 }
@@ -185,6 +187,7 @@ fn only_grows(seen: &Seen<'_>) -> Option<Finding> {
     finding.price =
         "A query over several periods asks several tables. A deleted name cannot be used again at once."
             .to_owned();
+    finding.gains = vec![gains::dropped_with_table(inserts, seen.partitions())];
     finding.requests_per_hour = seen.per_hour(inserts);
     Some(finding)
 }
@@ -212,6 +215,7 @@ fn row_by_row(seen: &Seen<'_>) -> Option<Finding> {
             .to_owned();
     let last = deletes.last.as_ref();
     finding.example = keys_example(last);
+    finding.gains = vec![gains::deleted_together(deletes.count, seen.partitions())];
     finding.requests_per_hour = seen.per_hour(deletes.count);
     Some(finding)
 }
@@ -234,6 +238,7 @@ fn single_batches(seen: &Seen<'_>) -> Option<Finding> {
     finding.price =
         "A gathered write is acknowledged a little later, and all of a transaction fails together."
             .to_owned();
+    finding.gains = vec![gains::gathered(writes.batches_of_one, seen.partitions())];
     finding.requests_per_hour = seen.per_hour(writes.batches_of_one);
     Some(finding)
 }
@@ -259,6 +264,7 @@ fn conflicts(seen: &Seen<'_>) -> Option<Finding> {
         .to_owned();
     finding.price = "Reading the sum takes a short range instead of one entity.".to_owned();
     finding.example = Some(Example { request: key.clone(), ..Example::default() });
+    finding.gains = vec![gains::apart(conflicts.failed, own)];
     finding.requests_per_hour = seen.per_hour(conflicts.failed);
     Some(finding)
 }

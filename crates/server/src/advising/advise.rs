@@ -224,6 +224,9 @@ fn write_finding(paper: &mut Paper, rank: usize, finding: &Finding, currency: &s
     for (index, line) in finding.keys.iter().enumerate() {
         paper.keys(if index == 0 { "keys" } else { "" }, line);
     }
+    for gain in &finding.gains {
+        paper.wrapped("gain", &gain.to_string());
+    }
     paper.wrapped("price", &finding.price);
     if let Some(cost) = finding.cost_per_month.filter(|cost| *cost > 0.0) {
         paper.wrapped("cost", &format!("{} a month for these requests", money(currency, cost)));
