@@ -127,9 +127,14 @@ pub(crate) fn prefix(key: &str) -> Option<&str> {
 
 /// What a filter compares: the parts of an outermost `and`, or the one comparison it is.
 pub(crate) fn conjuncts(filter: &Filter) -> Vec<&Comparison> {
+    compared_from(filter, filter.nodes().len() - 1)
+}
+
+/// The same for the part of a filter below one of its nodes.
+fn compared_from(filter: &Filter, root: usize) -> Vec<&Comparison> {
     let nodes = filter.nodes();
     let mut found = Vec::new();
-    let mut rest = vec![nodes.len() - 1];
+    let mut rest = vec![root];
     while let Some(index) = rest.pop() {
         match &nodes[index] {
             FilterNode::Compare(comparison) => found.push(comparison),
@@ -138,6 +143,35 @@ pub(crate) fn conjuncts(filter: &Filter) -> Vec<&Comparison> {
         }
     }
     found
+}
+
+/// The alternatives of a filter: the parts of the first `or` that its outermost `and` holds, or that it is. Each is given
+/// by what it compares.
+pub(crate) fn alternatives(filter: &Filter) -> Vec<Vec<&Comparison>> {
+    let nodes = filter.nodes();
+    let mut rest = vec![nodes.len() - 1];
+    let mut found = Vec::new();
+    while let Some(index) = rest.pop() {
+        match &nodes[index] {
+            FilterNode::And(left, right) => rest.extend([right.index(), left.index()]),
+            FilterNode::Or(left, right) => {
+                found = vec![left.index(), right.index()];
+                break;
+            }
+            FilterNode::Compare(_) | FilterNode::Constant(_) | FilterNode::Not(_) => {}
+        }
+    }
+    let mut parts = Vec::new();
+    found.reverse();
+    while let Some(index) = found.pop() {
+        match &nodes[index] {
+            FilterNode::Or(left, right) => found.extend([right.index(), left.index()]),
+            FilterNode::Compare(_) | FilterNode::And(..) | FilterNode::Constant(_) | FilterNode::Not(_) => {
+                parts.push(compared_from(filter, index));
+            }
+        }
+    }
+    parts
 }
 
 /// The one partition that a filter asks for, if it asks for one.

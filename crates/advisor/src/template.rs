@@ -1,8 +1,8 @@
 //! Templates of keys: `{Department}`, `{LastName}_{RowKey}`, `{Age:03}`, `{Created:reverse}`, `{RowKey:mod8}`.
 //!
-//! A template is text with names of properties in braces. After a colon: `0N` pads a whole number to N digits, `reverse`
-//! turns a time into ticks that count down (so the newest sorts first), `modN` gives the number of one of N buckets, by
-//! a hash. The advisor proposes keys as templates and what-if builds keys from them.
+//! A template is text with names of properties in braces. After a colon: `0N` pads a whole number to N digits, `endN` pads
+//! the digits at the end of a text (and leaves a text without), `reverse` turns a time into ticks that count down (so the
+//! newest sorts first), `day` and `hour` cut a time there, `modN` gives the number of one of N buckets, by a hash. The advisor proposes keys as templates and what-if builds keys from them.
 
 use std::fmt;
 
@@ -11,6 +11,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Buckets at most.
 const BUCKETS_MAX: u64 = 1_000;
+/// Characters of a time that name its day, and its hour: `2026-11-15T18`.
+const DAY_CHARS: usize = 10;
+const HOUR_CHARS: usize = 13;
 /// Digits at most.
 const WIDTH_MAX: usize = 19;
 
@@ -30,7 +33,10 @@ enum Piece {
 enum Form {
     Plain,
     Padded(usize),
+    PaddedEnd(usize),
     Reverse,
+    Day,
+    Hour,
     Bucket(u64),
 }
 
@@ -148,7 +154,15 @@ impl Template {
                     (None, Form::Bucket(count)) => {
                         (0..*count).map(|bucket| bucket_text(bucket, *count)).collect()
                     }
-                    (None, Form::Plain | Form::Padded(_) | Form::Reverse) => return None,
+                    (
+                        None,
+                        Form::Plain
+                        | Form::Padded(_)
+                        | Form::PaddedEnd(_)
+                        | Form::Reverse
+                        | Form::Day
+                        | Form::Hour,
+                    ) => return None,
                 },
             };
             if keys.len() * endings.len() > max {
@@ -180,13 +194,21 @@ pub(crate) struct Open<'a> {
 impl Open<'_> {
     /// Whether it is an old key whose numbers are padded: they sort as numbers here, and did not before.
     pub fn is_padded_key(&self) -> bool {
-        matches!(self.form, Form::Padded(_)) && matches!(self.property, "PartitionKey" | "RowKey")
+        matches!(self.form, Form::Padded(_) | Form::PaddedEnd(_))
+            && matches!(self.property, "PartitionKey" | "RowKey")
+    }
+
+    /// Whether it is the value itself, in no other form.
+    pub fn is_plain(&self) -> bool {
+        self.form == Form::Plain
     }
 
     /// The value as the key would have it, if keys sort there as the values do; true with it if they sort backwards.
     pub fn sorted(&self, value: &str) -> Option<(String, bool)> {
         match self.form {
-            Form::Padded(_) => self.form.write(value).map(|text| (text, false)),
+            Form::Padded(_) | Form::PaddedEnd(_) | Form::Day | Form::Hour => {
+                self.form.write(value).map(|text| (text, false))
+            }
             Form::Reverse => self.form.write(value).map(|text| (text, true)),
             // Behind a text of any length, what follows decides the order.
             Form::Plain if self.is_last => Some((value.to_owned(), false)),
@@ -197,8 +219,14 @@ impl Open<'_> {
 
 impl Form {
     fn parse(text: &str) -> Option<Self> {
-        if text == "reverse" {
-            return Some(Self::Reverse);
+        match text {
+            "reverse" => return Some(Self::Reverse),
+            "day" => return Some(Self::Day),
+            "hour" => return Some(Self::Hour),
+            _ => {}
+        }
+        if let Some(width) = text.strip_prefix("end") {
+            return width.parse().ok().filter(|width| (1..=WIDTH_MAX).contains(width)).map(Self::PaddedEnd);
         }
         if let Some(count) = text.strip_prefix("mod") {
             return count.parse().ok().filter(|count| (1..=BUCKETS_MAX).contains(count)).map(Self::Bucket);
@@ -214,6 +242,13 @@ impl Form {
                 let number: u64 = value.parse().ok()?;
                 Some(format!("{number:0width$}"))
             }
+            Self::PaddedEnd(width) => {
+                let digits = value.len() - value.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+                let (start, number) = value.split_at(value.len() - digits);
+                Some(if digits == 0 { value.to_owned() } else { format!("{start}{number:0>width$}") })
+            }
+            Self::Day => Some(DateTime::parse(value)?.to_text_7_digits().chars().take(DAY_CHARS).collect()),
+            Self::Hour => Some(DateTime::parse(value)?.to_text_7_digits().chars().take(HOUR_CHARS).collect()),
             Self::Reverse => {
                 let time = DateTime::parse(value)?;
                 Some(format!("{:019}", DateTime::MAX.ticks() - time.ticks()))
@@ -236,7 +271,10 @@ impl fmt::Display for Template {
                 Piece::Value { property, form } => match form {
                     Form::Plain => write!(f, "{{{property}}}")?,
                     Form::Padded(width) => write!(f, "{{{property}:0{width}}}")?,
+                    Form::PaddedEnd(width) => write!(f, "{{{property}:end{width}}}")?,
                     Form::Reverse => write!(f, "{{{property}:reverse}}")?,
+                    Form::Day => write!(f, "{{{property}:day}}")?,
+                    Form::Hour => write!(f, "{{{property}:hour}}")?,
                     Form::Bucket(count) => write!(f, "{{{property}:mod{count}}}")?,
                 },
             }
@@ -254,6 +292,7 @@ mod tests {
             "LastName" => "Smith",
             "Age" => "42",
             "RowKey" => "0007",
+            "Item" => "item-9",
             "Created" => "2026-11-15T18:00:00Z",
             _ => return None,
         };
@@ -273,6 +312,10 @@ mod tests {
         check("constant", "constant");
         check("{RowKey:mod1}", "0");
         check("{Created:reverse}", &reverse());
+        check("{Created:day}", "2026-11-15");
+        check("{Created:hour}", "2026-11-15T18");
+        check("{Item:end8}", "item-00000009");
+        check("{LastName:end8}", "Smith");
     }
 
     fn reverse() -> String {
@@ -295,7 +338,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused() {
-        for text in ["{", "{}", "}", "{A:}", "{A:x}", "{A:mod0}", "{A:0}", "{A:099}", "a}b"] {
+        for text in
+            ["{", "{}", "}", "{A:}", "{A:x}", "{A:mod0}", "{A:0}", "{A:099}", "{A:end}", "{A:end0}", "a}b"]
+        {
             assert!(Template::parse(text).is_err(), "{text}");
         }
     }

@@ -6,6 +6,7 @@
 //! Findings are ranked by severity, then by the rows that are read for each one returned, then by what their requests cost,
 //! then by their number.
 
+mod advice;
 mod gains;
 mod load;
 pub(crate) mod propose;

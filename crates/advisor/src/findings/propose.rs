@@ -187,9 +187,19 @@ pub(super) fn row_bounds(start: &Start<'_>, compared: &[Compared]) -> Vec<(&'sta
 
 /// How a query would name the keys: the partition whole, and RowKeys by their bounds.
 pub(super) fn query_line(partition: &str, rows: &[(&'static str, String)]) -> KeySample {
+    let row = if rows.is_empty() { Vec::new() } else { vec![KeyPart::new(bounds_text(rows))] };
+    let partition = vec![KeyPart::new(bounds_text(&[("eq", partition.to_owned())]))];
+    KeySample { label: "query", partition, row }
+}
+
+/// How a query would name a range of partitions.
+pub(super) fn range_line(partitions: &[(&'static str, String)]) -> KeySample {
+    KeySample { label: "query", partition: vec![KeyPart::new(bounds_text(partitions))], row: Vec::new() }
+}
+
+fn bounds_text(bounds: &[(&'static str, String)]) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let bounds: Vec<String> =
-        rows.iter().map(|(operator, key)| format!("{operator} {}", quoted(key))).collect();
-    let row = if bounds.is_empty() { Vec::new() } else { vec![KeyPart::new(bounds.join(" "))] };
-    KeySample { label: "query", partition: vec![KeyPart::new(format!("eq {}", quoted(partition)))], row }
+        bounds.iter().map(|(operator, key)| format!("{operator} {}", quoted(key))).collect();
+    bounds.join(" ")
 }

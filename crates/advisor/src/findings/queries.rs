@@ -2,10 +2,10 @@
 
 use tavola_model::PlanKind;
 
-use super::propose::{NUMBER_WIDTH, key_lines, query_line, row_bounds, value_of};
+use super::advice::advise;
 use super::{Seen, gains, number, shown, shown_bytes};
-use crate::traffic::{Compared, PlanMix, ShapeTraffic};
-use crate::{Example, Finding, Pattern, Proposal, Rule, Severity, Template};
+use crate::traffic::{PlanMix, ShapeTraffic};
+use crate::{Example, Finding, Pattern, Rule, Severity};
 
 /// Queries of a shape before anything is said about it.
 const QUERIES_MIN: u64 = 5;
@@ -19,14 +19,6 @@ const RANGE_ROWS_MIN: f64 = 200.0;
 /// Rows that a scan of a table reads, from which it is more than a note, and from which it is bad.
 const TABLE_ROWS_WARNING: f64 = 100.0;
 const TABLE_ROWS_BAD: f64 = 1_000.0;
-/// Entities that a lookup returns, up to which the property counts as one that identifies.
-const UNIQUE_MAX: f64 = 2.0;
-/// Different values up to which a property alone cannot spread entities over partitions, and the buckets that help then.
-const FEW_VALUES: usize = 2;
-const FEW_VALUES_BUCKETS: usize = 8;
-/// How what stands in another partition follows a write.
-const IN_OTHER_PARTITIONS: &str = " The two are in different partitions, so the second follows the first through a queue \
-                                   (eventually consistent transactions pattern).";
 /// A shape that was last seen so long before the last request of the table is over.
 const OVER_AFTER_SECONDS: i64 = 24 * 3600;
 /// Bytes of an answer for each entity, from which entities are large, and how many a query must return.
@@ -105,7 +97,7 @@ fn scan(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Optio
         _ if each.waste >= WASTE_BAD => Severity::Bad,
         _ => Severity::Warning,
     };
-    let advised = advise(seen, shape, each);
+    let advised = advise(seen, shape, each.returned);
     let mut finding = seen.finding(rule, severity, advised.pattern);
     about_shape(seen, &mut finding, text, shape, each);
     finding.title = format!(
@@ -149,225 +141,6 @@ fn about_shape(seen: &Seen<'_>, finding: &mut Finding, text: &str, shape: &Shape
 
 fn plural(count: f64, word: &str) -> String {
     if (count - 1.0).abs() < 0.05 { word.to_owned() } else { format!("{word}s") }
-}
-
-struct Advice {
-    pattern: Pattern,
-    advice: String,
-    price: String,
-    proposal: Option<Proposal>,
-    keys: Vec<crate::KeySample>,
-    gains: Vec<crate::Gain>,
-}
-
-/// The pattern for a query, from what its filter compares.
-fn advise(seen: &Seen<'_>, shape: &ShapeTraffic, each: &Each) -> Advice {
-    let compared = &shape.compared;
-    let equal: Vec<&Compared> = compared.iter().filter(|c| !c.is_key() && c.is_eq() && !c.is_time).collect();
-    let between: Vec<&Compared> = compared.iter().filter(|c| !c.is_key() && !c.is_eq()).collect();
-    let time = compared.iter().find(|c| !c.is_key() && c.is_time);
-    let in_partition = compared.iter().any(|c| c.property == "PartitionKey" && c.is_eq());
-    let by_row = compared.iter().any(|c| c.property == "RowKey" && c.is_eq());
-    match (&equal[..], time) {
-        ([], _) if by_row && !in_partition => by_row_key(seen, shape),
-        ([], Some(time)) if in_partition => log_tail(seen, shape, &time.property),
-        ([], Some(time)) => log_data(seen, shape, &time.property),
-        ([], None) => match between.first() {
-            Some(compared) => sorted_index(seen, shape, compared, in_partition),
-            None => unknown(shape),
-        },
-        ([one], _) => index(seen, shape, one, each, in_partition),
-        (several, _) => compound(seen, shape, several, in_partition),
-    }
-}
-
-/// The proposal as the lines of keys, and the query that uses it with the values that were asked for.
-fn with_keys(
-    seen: &Seen<'_>,
-    shape: &ShapeTraffic,
-    pattern: Pattern,
-    proposal: Proposal,
-    advice: String,
-    price: String,
-) -> Advice {
-    let asked: Vec<(String, String)> = shape
-        .compared
-        .iter()
-        .filter(|compared| compared.is_eq() || !compared.is_key())
-        .map(|compared| (compared.property.clone(), compared.value.clone()))
-        .collect();
-    let sample = seen.sample_for(&asked, Some(&proposal));
-    let mut keys = key_lines(&sample, &proposal);
-    let known = |name: &str| {
-        let is_asked = shape.compared.iter().any(|c| c.property == name && c.is_eq());
-        is_asked.then(|| value_of(&sample, name)).flatten()
-    };
-    let templates = (Template::parse(&proposal.partition), Template::parse(&proposal.row));
-    if let (Ok(partition), Ok(row)) = templates {
-        let (partition, is_whole) = partition.expand_known(known);
-        if is_whole && keys.len() > 1 {
-            keys.push(query_line(&partition, &row_bounds(&row.start(known), &shape.compared)));
-        }
-    }
-    Advice { pattern, advice, price, proposal: Some(proposal), keys, gains: Vec::new() }
-}
-
-fn extra_rows(seen: &Seen<'_>) -> String {
-    let writes = " and one more write for each change of an entity";
-    match seen.fact.filter(|fact| fact.entities > 0) {
-        Some(fact) => format!(
-            "{}{} more entities{writes}.",
-            if fact.is_exact { "" } else { "About " },
-            shown(number(fact.entities))
-        ),
-        None => format!("One more entity for each that is stored{writes}."),
-    }
-}
-
-/// One property is compared for equality: a second entity with the property in its key.
-fn index(
-    seen: &Seen<'_>,
-    shape: &ShapeTraffic,
-    compared: &Compared,
-    each: &Each,
-    in_partition: bool,
-) -> Advice {
-    let name = &compared.property;
-    let is_unique = each.returned <= UNIQUE_MAX;
-    let (pattern, place) = match (is_unique, in_partition) {
-        (true, true) => (Pattern::IntraPartitionIndex, "in the same partition"),
-        (true, false) => (Pattern::InterPartitionIndex, "in a partition of its own"),
-        (false, true) => (Pattern::IndexEntities, "in the same partition"),
-        (false, false) => (Pattern::IndexEntities, "in a partition for each value"),
-    };
-    let (proposal, together) = if in_partition {
-        let row = format!("{name}_{{{name}}}_{{RowKey}}");
-        let proposal = Proposal { partition: "{PartitionKey}".to_owned(), row, is_index: true };
-        (proposal, " Both are written in one transaction, so they never disagree.")
-    } else {
-        let partition = format!("{name}_{{{name}}}");
-        let proposal = Proposal { partition, row: "{PartitionKey}_{RowKey}".to_owned(), is_index: true };
-        (proposal, IN_OTHER_PARTITIONS)
-    };
-    let lists = match is_unique {
-        true => "",
-        false => " A copy that holds the keys alone is smaller, and costs one point read for each hit.",
-    };
-    let advice = format!("Store a second copy of the entity {place}, keyed by {name}.{lists}{together}");
-    with_keys(seen, shape, pattern, proposal, advice, extra_rows(seen))
-}
-
-/// Several properties are compared: one key made of them. The one with the most different values comes first, because
-/// outside of a partition it becomes the PartitionKey and must spread the entities.
-fn compound(seen: &Seen<'_>, shape: &ShapeTraffic, equal: &[&Compared], in_partition: bool) -> Advice {
-    let mut equal: Vec<(usize, &Compared)> =
-        equal.iter().map(|compared| (seen.distinct(compared), *compared)).collect();
-    // Those that are not known to differ stay in the order of the filter.
-    equal.sort_by_key(|(distinct, _)| std::cmp::Reverse(*distinct));
-    let places = |equal: &[(usize, &Compared)]| -> String {
-        equal.iter().map(|(_, compared)| format!("{{{}}}_", compared.property)).collect()
-    };
-    let advice = "Put the properties that are asked for together into one key, the one with the most different values \
-                  first; the query becomes a range of RowKeys."
-        .to_owned();
-    let (proposal, together) = match &equal[..] {
-        equal if in_partition => {
-            let row = format!("{}{{RowKey}}", places(equal));
-            (Proposal { partition: "{PartitionKey}".to_owned(), row, is_index: true }, "")
-        }
-        [(distinct, first), rest @ ..] if *distinct > FEW_VALUES => {
-            let partition = format!("{{{}}}", first.property);
-            let row = format!("{}{{PartitionKey}}_{{RowKey}}", places(rest));
-            (Proposal { partition, row, is_index: true }, IN_OTHER_PARTITIONS)
-        }
-        // Two values, or four, would be giant partitions.
-        few => {
-            let partition = format!("{}{{RowKey:mod{FEW_VALUES_BUCKETS}}}", places(few));
-            let row = "{PartitionKey}_{RowKey}".to_owned();
-            (Proposal { partition, row, is_index: true }, IN_OTHER_PARTITIONS)
-        }
-    };
-    with_keys(seen, shape, Pattern::CompoundKey, proposal, advice + together, extra_rows(seen))
-}
-
-/// A property is compared by size: index entities that sort by it.
-fn sorted_index(seen: &Seen<'_>, shape: &ShapeTraffic, compared: &Compared, in_partition: bool) -> Advice {
-    let name = &compared.property;
-    let is_number = compared.value.parse::<i64>().is_ok();
-    let value = if is_number { format!("{{{name}:0{NUMBER_WIDTH}}}") } else { format!("{{{name}}}") };
-    let partition = if in_partition { "{PartitionKey}".to_owned() } else { format!("{name}_index") };
-    let row = if in_partition {
-        format!("{name}_{value}_{{RowKey}}")
-    } else {
-        format!("{value}_{{PartitionKey}}_{{RowKey}}")
-    };
-    let proposal = Proposal { partition, row, is_index: true };
-    let padded = if is_number { ", padded with zeros so that numbers sort" } else { "" };
-    let advice = format!(
-        "Store a second copy whose RowKey begins with {name}{padded}; the query becomes a range of RowKeys."
-    );
-    let (pattern, together, one) = if in_partition {
-        (Pattern::IntraPartitionIndex, "", "")
-    } else {
-        let one = " All of the index is one partition; spread it if it takes many writes.";
-        (Pattern::IndexEntities, IN_OTHER_PARTITIONS, one)
-    };
-    let price = extra_rows(seen) + one;
-    with_keys(seen, shape, pattern, proposal, advice + together, price)
-}
-
-fn by_row_key(seen: &Seen<'_>, shape: &ShapeTraffic) -> Advice {
-    let proposal = Proposal {
-        partition: "RowKey_{RowKey}".to_owned(),
-        row: "{PartitionKey}".to_owned(),
-        is_index: true,
-    };
-    let advice = "A RowKey is found only together with its PartitionKey. Store a second copy whose PartitionKey is the \
-                  RowKey, or ask with both keys."
-        .to_owned()
-        + IN_OTHER_PARTITIONS;
-    with_keys(seen, shape, Pattern::InterPartitionIndex, proposal, advice, extra_rows(seen))
-}
-
-fn log_tail(seen: &Seen<'_>, shape: &ShapeTraffic, time: &str) -> Advice {
-    let proposal = Proposal {
-        partition: "{PartitionKey}".to_owned(),
-        row: format!("{{{time}:reverse}}_{{RowKey}}"),
-        is_index: false,
-    };
-    let advice = format!(
-        "Begin the RowKey with {time} counted down, so that the newest entities come first; the latest ones are a short \
-         range at the front."
-    );
-    let price =
-        "The keys of all entities change. Reading in the old order becomes reading backwards.".to_owned();
-    with_keys(seen, shape, Pattern::LogTail, proposal, advice, price)
-}
-
-fn log_data(seen: &Seen<'_>, shape: &ShapeTraffic, time: &str) -> Advice {
-    Advice {
-        pattern: Pattern::LogData,
-        advice: "Queries ask for a span of time over all partitions. Write such data to blobs named by the hour, or keep \
-                 one table for each day and ask only those of the span."
-            .to_owned(),
-        price: "Lookups of single entries by key move to the place where they are kept.".to_owned(),
-        proposal: None,
-        keys: Vec::new(),
-        gains: vec![gains::by_days(seen, shape, time)],
-    }
-}
-
-fn unknown(shape: &ShapeTraffic) -> Advice {
-    Advice {
-        pattern: Pattern::IndexEntities,
-        advice: "No part of the filter that every answer must meet names a key. Split the query into one for each \
-                 alternative, and give each an index entity."
-            .to_owned(),
-        price: "One more entity for each alternative that is asked for.".to_owned(),
-        proposal: None,
-        keys: Vec::new(),
-        gains: vec![gains::by_alternatives(shape)],
-    }
 }
 
 fn select_all(seen: &Seen<'_>, text: &str, shape: &ShapeTraffic, each: &Each) -> Option<Finding> {

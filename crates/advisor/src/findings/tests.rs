@@ -145,7 +145,27 @@ fn the_newest_of_a_partition_want_the_log_tail() {
 #[test]
 fn a_span_of_time_over_all_partitions_is_log_data() {
     let filter = "Created ge datetime'2026-11-15T15:04:00Z' and Created lt datetime'2026-11-15T15:06:00Z'";
-    only(queries(50, filter, 50_000, 200), Rule::TableScan, Pattern::LogData);
+    let finding = only(queries(50, filter, 50_000, 200), Rule::TableScan, Pattern::LogData);
+    assert_eq!(finding.what_if.as_ref().unwrap().partition, "{Created:hour}");
+    assert!(keys_text(&finding, "add").starts_with("2026-11-15T15 / "), "{:?}", finding.keys);
+    assert_eq!(keys_text(&finding, "query"), "ge '2026-11-15T15' lt '2026-11-15T16' / ");
+    let filter = "Created ge datetime'2026-11-15T15:04:00Z'";
+    let finding = only(queries(50, filter, 50_000, 200), Rule::TableScan, Pattern::LogData);
+    assert_eq!(finding.what_if.as_ref().unwrap().partition, "{Created:day}");
+    assert_eq!(keys_text(&finding, "query"), "ge '2026-11-15' / ");
+}
+
+#[test]
+fn each_alternative_of_a_filter_gets_an_index() {
+    let filter = "City eq 'Rome' or Name eq 'Jo' and Age gt 5";
+    let finding = only(queries(50, filter, 20_000, 40), Rule::TableScan, Pattern::IndexEntities);
+    let labels: Vec<&str> = finding.keys.iter().map(|line| line.label).collect();
+    assert_eq!(labels, ["now", "add", "query", "add", "query"], "{:?}", finding.keys);
+    let partitions: Vec<&str> = finding.keys.iter().map(|line| line.partition[0].text.as_str()).collect();
+    assert_eq!(partitions[1..], ["City_Rome", "eq 'City_Rome'", "Name_Jo", "eq 'Name_Jo'"]);
+    let filter = "PartitionKey eq 'Sales' and (City eq 'Rome' or Name eq 'Jo')";
+    let finding = only(queries(50, filter, 5_000, 4), Rule::PartitionScan, Pattern::IndexEntities);
+    assert!(keys_text(&finding, "add").contains(" / City_Rome_"), "{:?}", finding.keys);
 }
 
 #[test]
@@ -481,7 +501,8 @@ fn numbers_without_padding_do_not_sort() {
     assert!(keys_text(&finding, "then").ends_with(&finding.fact.split('\'').nth(1).unwrap().to_owned()));
     assert!(found(invoices(|n| format!("{n:06}"))).is_empty());
     assert!(found(invoices(|n| format!("{:016x}", scattered(n)))).is_empty());
-    only(invoices(|n| format!("inv-{n}")), Rule::UnpaddedNumber, Pattern::SortingData);
+    let behind = only(invoices(|n| format!("inv-{n}")), Rule::UnpaddedNumber, Pattern::SortingData);
+    assert_eq!(behind.what_if.unwrap().row, "{RowKey:end8}");
     let range = (0..10).map(|n| query("Invoices", n, "PartitionKey eq '2026-Q1' and RowKey gt '9'", 5, 5));
     let wrong = only(invoices(|n| n.to_string()).chain(range), Rule::UnpaddedNumber, Pattern::SortingData);
     assert_eq!(wrong.severity, Severity::Bad);

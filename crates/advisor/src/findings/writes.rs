@@ -148,13 +148,12 @@ fn unpadded(seen: &Seen<'_>) -> Option<Finding> {
             .collect(),
         },
     ];
-    if prefix.is_empty() {
-        finding.what_if = Some(Proposal {
-            partition: "{PartitionKey}".to_owned(),
-            row: format!("{{RowKey:0{width}}}"),
-            is_index: false,
-        });
-    }
+    let form = if prefix.is_empty() { "0" } else { "end" };
+    finding.what_if = Some(Proposal {
+        partition: "{PartitionKey}".to_owned(),
+        row: format!("{{RowKey:{form}{width}}}"),
+        is_index: false,
+    });
     finding.requests_per_hour = seen.per_hour(ranges);
     Some(finding)
 }

@@ -326,23 +326,31 @@ async fn every_proposal_for_load_spreads_it() {
 
 #[tokio::test]
 async fn padded_numbers_are_asked_for_as_numbers() {
+    check_padded("", "{RowKey:08}").await;
+    check_padded("item-", "{RowKey:end8}").await;
+}
+
+async fn check_padded(prefix: &str, row: &str) {
     let (service, account) = (service(), account());
     let reader = TableReader::new(&service, &account);
     let table = TableName::parse("People").unwrap();
     reader.execute(TableCommand::CreateTable(table.clone())).await.unwrap();
     for n in 1..=30 {
-        let key = EntityKey { partition: Key::parse("p").unwrap(), row: Key::parse(&n.to_string()).unwrap() };
+        let key = EntityKey {
+            partition: Key::parse("p").unwrap(),
+            row: Key::parse(&format!("{prefix}{n}")).unwrap(),
+        };
         let write = EntityWrite { key, change: EntityChange::Insert(PropertiesBuilder::new().finish()) };
         reader.execute(TableCommand::WriteEntity(table.clone(), write)).await.unwrap();
     }
-    let proposal = asked("{PartitionKey}", "{RowKey:08}", false);
+    let proposal = asked("{PartitionKey}", row, false);
     for (range, before, after) in [
         ("RowKey ge '5' and RowKey lt '12'", 0.0, 7.0),
         ("RowKey gt '5' and RowKey le '12'", 0.0, 7.0),
         // As text, 2, 20 to 29, 3, 30 and 4 to 9 come behind 2.
         ("RowKey ge '2'", 19.0, 29.0),
     ] {
-        let filter = format!("PartitionKey eq 'p' and {range}");
+        let filter = format!("PartitionKey eq 'p' and {}", range.replace(" '", &format!(" '{prefix}")));
         let traffic = traffic((0..10).map(|n| query("People", n, &filter, 30, 0)));
         let report = what_if(&service, &account, &traffic, &proposal, &sources()).await.unwrap();
         let shape = &report.shapes[0];
@@ -350,7 +358,37 @@ async fn padded_numbers_are_asked_for_as_numbers() {
         assert_eq!((shape.returned_before, shape.returned_after), (before, after), "{range}: {shape:?}");
         assert_eq!(shape.plan_after, "range");
     }
-    let traffic = traffic((0..10).map(|n| query("People", n, "PartitionKey eq 'p' and RowKey eq '5'", 1, 1)));
+    let filter = format!("PartitionKey eq 'p' and RowKey eq '{prefix}5'");
+    let traffic = traffic((0..10).map(|n| query("People", n, &filter, 1, 1)));
     let report = what_if(&service, &account, &traffic, &proposal, &sources()).await.unwrap();
     assert!(report.shapes[0].is_same_result && !report.shapes[0].is_order_mended, "{:?}", report.shapes);
+}
+
+#[tokio::test]
+async fn a_span_of_time_reads_the_days_that_it_touches() {
+    let (service, account) = (service(), account());
+    let reader = TableReader::new(&service, &account);
+    let table = TableName::parse("People").unwrap();
+    reader.execute(TableCommand::CreateTable(table.clone())).await.unwrap();
+    for n in 0..100_u64 {
+        let mut properties = PropertiesBuilder::new();
+        let time = tavola_model::DateTime::parse(&format!("2026-11-{:02}T{:02}:30:00Z", n % 25 + 1, n % 24));
+        properties.push("Hired", EdmValue::DateTime(time.unwrap())).unwrap();
+        let key =
+            EntityKey { partition: Key::parse("p").unwrap(), row: Key::parse(&format!("{n:06}")).unwrap() };
+        let write = EntityWrite { key, change: EntityChange::Insert(properties.finish()) };
+        reader.execute(TableCommand::WriteEntity(table.clone(), write)).await.unwrap();
+    }
+    let filter = "Hired gt datetime'2026-11-03T09:00:00Z' and Hired le datetime'2026-11-04T12:00:00Z'";
+    let traffic = traffic((0..10).map(|n| query("People", n, filter, 100, 0)));
+    let proposal = asked("{Hired:day}", "{PartitionKey}_{RowKey}", true);
+    let report = what_if(&service, &account, &traffic, &proposal, &sources()).await.unwrap();
+    let shape = &report.shapes[0];
+    assert!(shape.is_same_result, "{shape:?}");
+    assert_eq!(
+        (shape.scanned_before, shape.scanned_after),
+        (100.0, 8.0),
+        "two days of four entities: {shape:?}"
+    );
+    assert_eq!((report.collisions.count, report.without_key.count), (0, 0));
 }

@@ -6,7 +6,9 @@
 //! There is one exception. Where a new key pads the numbers of an old one, a range of the old key was meant as a range of
 //! numbers, and its comparison as text gave the wrong entities. It is replaced by that of the padded key.
 
-use tavola_model::{Comparison, EdmValue, Filter, FilterBuilder, FilterNode, NodeId, Operator, PropertyRef};
+use tavola_model::{
+    Comparison, EdmType, EdmValue, Filter, FilterBuilder, FilterNode, NodeId, Operator, PropertyRef,
+};
 
 use super::copy::{OLD_PARTITION, OLD_ROW, OLD_TIMESTAMP, Templates};
 use crate::findings::propose::after_prefix;
@@ -46,12 +48,7 @@ pub(super) fn translate(filter: Option<&Filter>, templates: &Templates) -> Optio
                 bound_rows(&mut bounds, &templates.row, known, &compared);
             }
         }
-        None => {
-            let start = templates.partition.start(known).text;
-            if !start.is_empty() {
-                bounds.partition_range = Some((start.clone(), after_prefix(&start)));
-            }
-        }
+        None => bounds.partition_range = range_of(&templates.partition, known, &compared),
     }
     let is_mended = !bounds.replaced.is_empty();
     Some(Translated { filter: with_bounds(filter, &bounds), is_mended })
@@ -69,8 +66,8 @@ pub(super) struct Translated {
 struct Bounds<'a> {
     /// One of these; none means that all must be read.
     partitions: Vec<String>,
-    /// From the first and before the second.
-    partition_range: Option<(String, String)>,
+    /// From one and before another.
+    partition_range: Vec<(Operator, String)>,
     rows: Vec<(Operator, String)>,
     /// Comparisons of old keys that the new ones stand for.
     replaced: Vec<&'a Comparison>,
@@ -108,13 +105,23 @@ fn bound_rows(
     known: impl Fn(&str) -> Option<String>,
     compared: &[&Comparison],
 ) {
+    bounds.rows = range_of(template, known, compared);
+}
+
+/// The bounds of the keys of a template that follow from the comparisons: the key itself where all of it is known.
+fn range_of(
+    template: &crate::Template,
+    known: impl Fn(&str) -> Option<String>,
+    compared: &[&Comparison],
+) -> Vec<(Operator, String)> {
     let start = template.start(known);
-    let Some(open) = &start.open else {
-        bounds.rows.push((Operator::Eq, start.text));
-        return;
-    };
+    let Some(open) = &start.open else { return vec![(Operator::Eq, start.text)] };
     let (mut lower, mut upper) = (None, None);
     for comparison in compared.iter().filter(|comparison| comparison.property.name() == open.property) {
+        // Numbers and times that are written as they are do not sort as texts.
+        if open.is_plain() && comparison.literal_type() != EdmType::String {
+            continue;
+        }
         let Some((value, is_backwards)) = open.sorted(&plain_text(comparison.literal())) else { continue };
         let key = format!("{}{value}", start.text);
         let operator = if is_backwards { comparison.operator.mirrored() } else { comparison.operator };
@@ -130,8 +137,8 @@ fn bound_rows(
         upper = upper.or_else(|| Some(after_prefix(&start.text)));
         lower = lower.or(Some(start.text));
     }
-    bounds.rows.extend(lower.map(|lower| (Operator::Ge, lower)));
-    bounds.rows.extend(upper.map(|upper| (Operator::Lt, upper)));
+    let lower = lower.map(|lower| (Operator::Ge, lower));
+    lower.into_iter().chain(upper.map(|upper| (Operator::Lt, upper))).collect()
 }
 
 fn with_bounds(filter: &Filter, bounds: &Bounds<'_>) -> Filter {
@@ -146,9 +153,8 @@ fn with_bounds(filter: &Filter, bounds: &Bounds<'_>) -> Filter {
         .map(|partition| compare(&mut builder, PropertyRef::PartitionKey, Operator::Eq, partition))
         .collect();
     parts.extend(joined(&mut builder, partitions, FilterNode::Or));
-    if let Some((from, before)) = &bounds.partition_range {
-        parts.push(compare(&mut builder, PropertyRef::PartitionKey, Operator::Ge, from));
-        parts.push(compare(&mut builder, PropertyRef::PartitionKey, Operator::Lt, before));
+    for (operator, partition) in &bounds.partition_range {
+        parts.push(compare(&mut builder, PropertyRef::PartitionKey, *operator, partition));
     }
     for (operator, row) in &bounds.rows {
         parts.push(compare(&mut builder, PropertyRef::RowKey, *operator, row));
