@@ -24,6 +24,7 @@ mod azurite;
 mod disk;
 mod engine;
 mod floor;
+mod free_space;
 mod tavola;
 
 mod compare;
@@ -54,6 +55,7 @@ mod telemetry_cost;
 pub use blobs::blobs;
 pub use client_lines::{ClientCallOptions, client, client_calls};
 pub use floor::{FloorOptions, floor};
+pub use free_space::free_space;
 pub use growth::{GrowthOptions, growth};
 pub use heat_map::heat_map;
 pub use instructions::instructions;

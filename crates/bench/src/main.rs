@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tavola_bench::{
     AnyError, ClientCallOptions, Extent, FloorOptions, GrowthOptions, SingleOptions, blobs, client,
-    client_calls, compare, floor, growth, heat_map, instructions, single, telemetry_cost,
+    client_calls, compare, floor, free_space, growth, heat_map, instructions, single, telemetry_cost,
 };
 
 #[global_allocator]
@@ -44,6 +44,7 @@ fn run(matches: &ArgMatches) -> Result<(), AnyError> {
             rows.sort_unstable();
             growth(&GrowthOptions { rows, ..GrowthOptions::default() })
         }
+        Some(("free-space", _)) => free_space(),
         Some(("heat-map", _)) => heat_map(),
         Some(("instructions", inner)) => instructions(&text(inner, "only")),
         Some(("telemetry", inner)) => telemetry_cost(extent(inner)),
@@ -117,6 +118,9 @@ fn command() -> Command {
                 .about("Start, memory, point read, insert and page on tables of several sizes")
                 .arg(option("rows", "1000,1000000", "rows of each table, separated by commas")),
         )
+        .subcommand(Command::new("free-space").about(
+            "Syncs of small records while the disk space of large files is freed, at once and in steps",
+        ))
         .subcommand(Command::new("heat-map").about(
             "The console's heat map of a million requests: memory and the time of a view, with targets",
         ))
