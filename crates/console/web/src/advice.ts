@@ -7,13 +7,18 @@ import { findingsCount, read, write } from './store';
 export interface KeyPart { text: string; new: boolean }
 export interface Finding {
   id: string; rule: string; severity: 'info' | 'warning' | 'bad'; title: string; fact: string; pattern: string;
-  guide_section: string; advice: string; price: string; account: string; table: string; shape: string | null;
+  guide_section: string; advice: string; price: string; account: string;
+  /** Empty where the finding is about the account. */
+  table: string; shape: string | null;
   plan: string | null;
   example: { request: string; at: number; rows_scanned: number; rows_returned: number; total_ms: number } | null;
   keys: { label: string; partition: KeyPart[]; row: KeyPart[] }[];
   what_if: { partition: string; row: string; is_index: boolean } | null;
   requests_per_hour: number; rows_scanned: number; rows_returned: number; weight: number; cost_per_month: number | null;
 }
+
+/** What a finding is about: a table, or the account where it is about all of its tables. */
+export const subject = (finding: Finding) => finding.table || finding.account;
 
 // ---- ignored findings: kept by the browser, by the id of the finding, the oldest forgotten ----
 

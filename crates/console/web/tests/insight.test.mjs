@@ -114,6 +114,37 @@ describe('findings', () => {
     await card.waitFor();
   }));
 
+  test('a finding about the account names the account, and has no link without a name', () => withPage(async (page) => {
+    await page.route('**/api/findings', async (route) => {
+      const answer = await route.fetch();
+      const { findings } = await answer.json();
+      const hot = { id: `hot-account/${ACCOUNT}`, rule: 'hot-account', severity: 'bad', title: 'The account takes 21,000 requests a second', fact: 'It was beyond the promise for 9 s.', pattern: '', guide_section: 'Scalability targets', advice: 'Spread the tables.', price: '', account: ACCOUNT, table: '', shape: null, plan: null, example: null, keys: [], what_if: null, requests_per_hour: 0, rows_scanned: 0, rows_returned: 0, weight: 0, cost_per_month: null };
+      await route.fulfill({ response: answer, json: { findings: [hot, ...findings] } });
+    });
+    await page.route('**/api/heat?**', async (route) => {
+      const answer = await route.fetch();
+      const view = await answer.json();
+      view.marks = [{ kind: 'hot', row_from: 0, row_to: 0, column_from: 1, column_to: 3, text: 'One range takes it all.', path: [] }];
+      await route.fulfill({ response: answer, json: view });
+    });
+    await visit(page, 'overview');
+    await page.getByRole('region', { name: 'Advisor' }).getByRole('link', { name: /The account takes/ }).getByText(ACCOUNT).waitFor();
+    await checkAccess(page, 'overview with a finding about the account');
+    await visit(page, 'advisor');
+    const card = page.locator('.card', { hasText: 'The account takes' });
+    await card.locator('.meta').getByText(ACCOUNT).waitFor();
+    assert.equal(await card.getByRole('link').count(), 0, 'it links to a table that it does not name');
+    await page.locator('.card', { hasText: 'Email eq ?' }).getByRole('link', { name: 'Open heat map' }).waitFor();
+    assert.deepEqual((await page.getByLabel('Scope').locator('option').allInnerTexts().catch(() => [])).filter((text) => !text.trim()), []);
+    await checkAccess(page, 'a finding about the account');
+    await card.getByRole('button', { name: 'Ignore' }).click();
+    await page.getByRole('region', { name: 'Ignored findings' }).getByText(ACCOUNT).waitFor();
+    await page.getByRole('button', { name: 'Show again' }).click();
+    await client.point('People', 'Turin', 'p-0001');
+    await visit(page, `heatmap/${ACCOUNT}/People`);
+    await until(async () => (await page.getByRole('link', { name: 'Spread it' }).getAttribute('href')) === `#/advisor?at=${encodeURIComponent(`hot-account/${ACCOUNT}`)}`, 'the mark does not lead to the finding');
+  }));
+
   test('a proposal becomes code that makes its keys', () => withPage(async (page) => {
     await visit(page, 'advisor');
     await page.locator('.card', { hasText: 'Email eq ?' }).getByRole('button', { name: 'Create index' }).click();

@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import * as api from '../api';
-import { allFindings, findings, findingsError, ignore, ignored, loadFindings, unignore, type Finding, type KeyPart } from '../advice';
+import { allFindings, findings, findingsError, ignore, ignored, loadFindings, subject, unignore, type Finding, type KeyPart } from '../advice';
 import { place, query, recipe, type Language } from '../recipe';
 import { bytes, ms, PLAN_CLASS, PLAN_NAMES, short, whole } from '../format';
 import { here, link, resources, say } from '../store';
@@ -26,7 +26,7 @@ export function AdvisorPage() {
   useEffect(() => { if (wanted) document.getElementById(`f-${wanted}`)?.scrollIntoView({ block: 'start' }); }, [wanted, findings.value === null]);
   const all = findings.value ?? [];
   const hidden = (allFindings.value ?? []).filter((finding) => ignored.value.has(finding.id));
-  const tables = [...new Set(all.map((finding) => finding.table))];
+  const tables = [...new Set(all.map((finding) => finding.table))].filter(Boolean);
   const shown = all.filter((finding) => !scope || finding.table === scope);
   const scanned = all.reduce((sum, finding) => sum + finding.rows_scanned, 0);
   const returned = all.reduce((sum, finding) => sum + finding.rows_returned, 0);
@@ -48,7 +48,7 @@ export function AdvisorPage() {
         )}
         {hidden.length > 0 && (
           <section class="panel" aria-label="Ignored findings"><header><h2>Ignored</h2><span class="pill">{hidden.length}</span><span class="more dim small">kept in this browser</span></header>
-            {hidden.map((finding) => <div class="find-row ignoredrow" key={finding.id}><div class="grow"><div>{finding.title}</div><p><code>{finding.table}</code> · {finding.guide_section}</p></div><button type="button" class="btn sm" onClick={() => unignore(finding.id)}>Show again</button></div>)}</section>
+            {hidden.map((finding) => <div class="find-row ignoredrow" key={finding.id}><div class="grow"><div>{finding.title}</div><p><code>{subject(finding)}</code> · {finding.guide_section}</p></div><button type="button" class="btn sm" onClick={() => unignore(finding.id)}>Show again</button></div>)}</section>
         )}
         {price && price.tables.length > 0 && <CostTable price={price} />}
       </div>
@@ -79,7 +79,7 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
   return (
     <article class="panel card" id={`f-${finding.id}`}>
       <div class="hd"><span class={`rank ${finding.severity === 'bad' ? 'bad' : finding.severity === 'warning' ? 'warn' : ''}`}>{rank}</span>
-        <div class="grow"><h2>{finding.title}</h2><p class="meta"><a class="mono" href={link('table', finding.account, finding.table)}>{finding.table}</a>{finding.requests_per_hour >= 1 && <> · {short(finding.requests_per_hour)} times/h</>}{finding.plan && <> · <Chip kind={kind}>{PLAN_NAMES[kind] ?? finding.plan}</Chip></>}{finding.shape && <> · <code class="wrapany">{finding.shape}</code></>} · <a href={`${link('live')}?q=${encodeURIComponent(`table:${finding.table}`)}`}>see requests</a></p></div>
+        <div class="grow"><h2>{finding.title}</h2><p class="meta">{finding.table ? <a class="mono" href={link('table', finding.account, finding.table)}>{finding.table}</a> : <>account <code>{finding.account}</code></>}{finding.requests_per_hour >= 1 && <> · {short(finding.requests_per_hour)} times/h</>}{finding.plan && <> · <Chip kind={kind}>{PLAN_NAMES[kind] ?? finding.plan}</Chip></>}{finding.shape && <> · <code class="wrapany">{finding.shape}</code></>}{finding.table && <> · <a href={`${link('live')}?q=${encodeURIComponent(`table:${finding.table}`)}`}>see requests</a></>}</p></div>
         <div class="cost">{finding.cost_per_month !== null ? <><b>{currency} {finding.cost_per_month.toFixed(finding.cost_per_month < 10 ? 2 : 0)}</b>a month</> : <><b>{finding.rule.replace(/-/g, ' ')}</b>{finding.severity}</>}</div></div>
       <div class="two">
         <div><p>{finding.fact}</p><p class="advice"><b>{finding.guide_section}.</b> {finding.advice}</p>
@@ -94,7 +94,7 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
       <div class="acts">
         {whatif && <button type="button" class="btn pri" disabled={trying} onClick={attempt} title="Replays the recorded requests on a copy; the table itself is not touched">{trying ? 'Trying' : 'Try it on a copy'}</button>}
         {finding.what_if && <button type="button" class="btn" onClick={() => setCoding(true)}>{finding.what_if.is_index ? 'Create index' : 'Change keys'}</button>}
-        <a class="btn" href={link('heatmap', finding.account, finding.table)}>Open heat map</a>
+        {finding.table && <a class="btn" href={link('heatmap', finding.account, finding.table)}>Open heat map</a>}
         {example && /\s(eq|ne|gt|ge|lt|le)\s/.test(example.request) && <a class="btn ghost hide-s" href={`${link('table', finding.account, finding.table)}?filter=${encodeURIComponent(example.request.replace(/^.*\$filter=/, ''))}`}>Run the example</a>}
         <span class="grow" /><button type="button" class="btn ghost" onClick={() => { ignore(finding.id); say('Ignored in this browser; it is listed below'); }}>Ignore</button>
       </div>

@@ -26,12 +26,14 @@ const UNITS: Record<Metric, [string, string]> = {
   latency: ['ms', 'p99 latency in milliseconds, log scale'], 'rows-scanned': ['rows/s', 'rows scanned per second and range, log scale'],
 };
 const WINDOWS: [string, number][] = [['15 min', 900], ['1 h', 3600], ['24 h', 86_400], ['7 d', 604_800]];
-const MARKS: Record<string, [string, string, string[]]> = { hot: ['Hot range', 'Spread it', ['hot-partition', 'hot-account']], append: ['Append diagonal', 'See what to do', ['append-only', 'prepend-only']], batch: ['Batch job', '', []] };
+const MARKS: Record<string, [string, string, string[]]> = { hot: ['Hot range', 'Spread it', ['hot-partition', 'hot-account']], append: ['Append diagonal', 'See what to do', ['append-only']], batch: ['Batch job', '', []] };
 
 /** Where the advisor says what to do about a mark: at its finding, if there is one. */
 function advice(kind: string, table: string): string {
   const rules = MARKS[kind]?.[2] ?? [];
-  const found = findings.value?.find((finding) => finding.account === account.value && finding.table.toLowerCase() === table.toLowerCase() && rules.includes(finding.rule));
+  const own = findings.value?.filter((finding) => finding.account === account.value && rules.includes(finding.rule)) ?? [];
+  // A finding about the account names no table; one about this table says more.
+  const found = own.find((finding) => finding.table.toLowerCase() === table.toLowerCase()) ?? own.find((finding) => !finding.table);
   return found ? `${link('advisor')}?at=${encodeURIComponent(found.id)}` : link('advisor');
 }
 /** Seven stops; more is always further from the ground. */

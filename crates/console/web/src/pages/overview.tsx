@@ -10,7 +10,7 @@ import {
 import { bytes, ms, short, whole } from '../format';
 import { Copy, Empty, ErrorNote, Icon, Meter, PlanMix, Segments, Spark } from '../ui';
 import { Create, Shell } from '../shell';
-import { findings, loadFindings } from '../advice';
+import { findings, loadFindings, subject } from '../advice';
 
 const REFRESH_MS = 20_000;
 
@@ -222,8 +222,8 @@ function Findings() {
       {top.map((finding, index) => (
         <a class="find-row" key={finding.id} href={`${link('advisor')}?at=${encodeURIComponent(finding.id)}`}>
           <span class="rank">{index + 1}</span>
-          <div class="grow"><div>{finding.title}</div><p><code>{finding.table}</code> · {finding.requests_per_hour >= 1 ? `${short(finding.requests_per_hour)} times/h · ` : ''}{finding.guide_section}</p></div>
-          <div class="gain">{finding.rows_scanned > finding.rows_returned * 2 ? <><b>{short(finding.rows_scanned / Math.max(1, finding.rows_returned))} : 1</b>read : sent</> : <><b>{short(finding.requests_per_hour)}</b>requests/h</>}</div>
+          <div class="grow"><div>{finding.title}</div><p><code>{subject(finding)}</code> · {finding.requests_per_hour >= 1 ? `${short(finding.requests_per_hour)} times/h · ` : ''}{finding.guide_section}</p></div>
+          <div class="gain">{finding.rows_scanned > finding.rows_returned * 2 ? <><b>{short(finding.rows_scanned / Math.max(1, finding.rows_returned))} : 1</b>read : sent</> : finding.requests_per_hour > 0 ? <><b>{short(finding.requests_per_hour)}</b>requests/h</> : <b>{finding.rule.replace(/-/g, ' ')}</b>}</div>
         </a>
       ))}
     </section>
