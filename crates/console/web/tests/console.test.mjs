@@ -392,6 +392,20 @@ describe('table', () => {
     }
   });
 
+  test('a number without a type is an Int32 as far as that goes', async () => {
+    await client.table('Bounds');
+    await visit(`table/${ACCOUNT}/Bounds`);
+    await page.getByRole('button', { name: 'Import' }).first().click();
+    const load = page.getByRole('dialog', { name: 'Import into Bounds' });
+    const entity = '{"PartitionKey":"a","RowKey":"r","Least":-2147483648,"Most":2147483647,"Below":-2147483649,"Above":2147483648}';
+    await load.getByLabel('File').setInputFiles({ name: 'x.jsonl', mimeType: 'application/json', buffer: Buffer.from(`${entity}\n`) });
+    await load.getByRole('button', { name: 'Import', exact: true }).click();
+    await load.getByText('1 of 1 read written, done').waitFor();
+    const kept = JSON.parse((await client.point('Bounds', 'a', 'r')).text);
+    assert.deepEqual([kept.Least, kept.Most, kept.Below, kept.Above], [-2147483648, 2147483647, '-2147483649', '2147483648']);
+    assert.deepEqual(['Least', 'Most', 'Below', 'Above'].map((name) => kept[`${name}@odata.type`]), [undefined, undefined, 'Edm.Int64', 'Edm.Int64']);
+  });
+
   test('says which line of an import is wrong', async () => {
     await visit(path);
     await page.getByRole('button', { name: 'Import' }).first().click();

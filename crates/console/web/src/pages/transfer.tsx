@@ -188,6 +188,9 @@ async function* jsonChunks(file: File): AsyncGenerator<Chunk> {
   }
 }
 
+/** The bounds are not the same on both sides of zero. */
+const isInt32 = (number: number) => number >= -2147483648 && number <= 2147483647;
+
 function jsonValues(line: string, number: number): Map<string, Value> {
   let raw: Record<string, unknown>;
   try { raw = JSON.parse(line, function (_, value, ...rest: unknown[]) { return typeof value === 'number' ? { number: (rest[0] as { source?: string } | undefined)?.source ?? String(value) } : value; }); } catch { throw new Error(`Line ${number} is not JSON.`); }
@@ -197,7 +200,7 @@ function jsonValues(line: string, number: number): Map<string, Value> {
     const annotation = String(raw[`${name}@odata.type`] ?? '').replace('Edm.', '') as EdmType;
     const number = typeof value === 'object' ? (value as { number?: string }).number : undefined;
     const text = number ?? (typeof value === 'object' ? JSON.stringify(value) : String(value));
-    const type: EdmType = TYPES.includes(annotation) ? annotation : number !== undefined ? (/[.eE]/.test(number) ? 'Double' : Math.abs(Number(number)) > 2147483647 ? 'Int64' : 'Int32') : typeof value === 'boolean' ? 'Boolean' : 'String';
+    const type: EdmType = TYPES.includes(annotation) ? annotation : number !== undefined ? (/[.eE]/.test(number) ? 'Double' : isInt32(Number(number)) ? 'Int32' : 'Int64') : typeof value === 'boolean' ? 'Boolean' : 'String';
     values.set(name, { type, text });
   }
   return values;
