@@ -468,6 +468,8 @@ describe('container', () => {
     await page.getByRole('button', { name: 'a.txt' }).first().click();
     await page.getByRole('complementary', { name: 'Blob' }).waitFor();
     await checkAccess('container');
+    await page.getByRole('button', { name: 'Copy address' }).click();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `${server.blob}/files/docs/a.txt`);
     const saving = page.waitForEvent('download');
     await page.getByRole('complementary', { name: 'Blob' }).getByRole('link', { name: 'Download' }).click();
     assert.equal(readFileSync(await (await saving).path(), 'utf8'), 'first');

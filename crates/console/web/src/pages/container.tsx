@@ -3,7 +3,7 @@
 import { useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import { bytes } from '../format';
-import { go, here, later, link, loadResources, say, setQuery } from '../store';
+import { go, here, later, link, loadResources, say, server, setQuery } from '../store';
 import { Busy, Copy, DropDialog, Empty, ErrorNote, Icon, Meter, useLoad } from '../ui';
 import { Shell } from '../shell';
 
@@ -63,6 +63,9 @@ export function ContainerPage({ account, container }: { account: string; contain
   const blobs = (found?.blobs ?? []).filter((blob) => !gone.has(blob.name));
   const steps = prefix.split('/').filter(Boolean);
   const href = (blob: BlobItem) => `/data/blob/${api.encode(account)}/${blobPath(container, blob.name)}`;
+  /** Where clients find it: at the blob endpoint, not here. */
+  const endpoint = server.value?.accounts.find((one) => one.account === account)?.endpoints.find((one) => one.service === 'Blob')?.url;
+  const address = (blob: BlobItem) => `${endpoint}/${blobPath(container, blob.name)}`;
   const nothing = found && !blobs.length && !found.folders.length;
   const actions = (
     <>
@@ -97,7 +100,7 @@ export function ContainerPage({ account, container }: { account: string; contain
           {(found?.next || markers.length > 0) && <div class="pager padded"><span class="grow" /><button type="button" class="btn sm" disabled={!markers.length} onClick={() => { setMarker(markers[markers.length - 1] ?? ''); setMarkers(markers.slice(0, -1)); }}>Back</button><button type="button" class="btn sm" disabled={!found?.next} onClick={() => { setMarkers([...markers, marker]); setMarker(found?.next ?? ''); }}>Next page</button></div>}
         </section>
         {chosen && (
-          <aside class="panel peek" aria-label="Blob"><header><h2 class="mono ellip" title={chosen.name}><bdi>{chosen.name.split('/').pop()}</bdi></h2><span class="more row"><Copy text={`${location.origin}${href(chosen)}`} label="Copy address" /><button type="button" class="btn ghost sm icon" aria-label="Close" onClick={() => setChosen(null)}><Icon name="x" small /></button></span></header>
+          <aside class="panel peek" aria-label="Blob"><header><h2 class="mono ellip" title={chosen.name}><bdi>{chosen.name.split('/').pop()}</bdi></h2><span class="more row">{endpoint && <Copy text={address(chosen)} label="Copy address" />}<button type="button" class="btn ghost sm icon" aria-label="Close" onClick={() => setChosen(null)}><Icon name="x" small /></button></span></header>
             <div class="body"><dl class="kv"><dt>Name</dt><dd class="mono wrapany"><bdi>{chosen.name}</bdi></dd><dt>Size</dt><dd>{bytes(chosen.size)}</dd><dt>Type</dt><dd class="wrapany">{chosen.type || '–'}</dd><dt>Kind</dt><dd>{chosen.kind}</dd>{chosen.tier && <><dt>Tier</dt><dd>{chosen.tier}</dd></>}<dt>Modified</dt><dd>{chosen.modified}</dd><dt>ETag</dt><dd class="mono wrapany">{chosen.etag}</dd></dl>
               <div class="row wrap peekacts"><a class="btn" href={href(chosen)} download={chosen.name.split('/').pop()}><Icon name="down" small />Download</a><button type="button" class="btn ghost danger" onClick={() => remove(chosen)}>Delete</button></div></div></aside>
         )}
