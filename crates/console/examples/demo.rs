@@ -1,5 +1,6 @@
 //! A console with something to look at: a day of generated requests, on a store in memory. For screenshots and for
-//! whoever works on the pages; entities, messages and blobs are put in through the console itself.
+//! whoever works on the pages; entities, messages and blobs are put in through the console itself. With `--cluster` it
+//! shows three servers that share a store of three nodes; owners are those that such servers would choose.
 //!
 //! `cargo run -p tavola-console --example demo -- --help`
 #![allow(
@@ -9,18 +10,20 @@
 )]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clap::Parser;
 use tavola_advisor::{HeatMap, PriceTable, Traffic, TrafficSettings};
 use tavola_auth::{Account, Accounts};
 use tavola_console::{
-    Console, ConsoleParts, ConsoleSettings, DiskSpace, Growth, Health, HealthFigure, MemberView, ServerView,
-    ServiceUrl, Tail,
+    Console, ConsoleParts, ConsoleSettings, DiskSpace, Growth, Health, HealthFigure, MemberView, NodeView,
+    OwnerView, ServerView, ServiceUrl, Tail,
 };
 use tavola_engine::{MemoryContents, MemoryEngine};
-use tavola_frontend::LiveAccounts;
+use tavola_frontend::{
+    Affinity, LiveAccounts, Member, MemberPort, OwnedCount, OwnedPartition, PartitionHash,
+};
 use tavola_model::{AccountName, Clock as _, DateTime, ErrorCode, PlanReport, StorageService};
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::{SystemClock, SystemRandom};
@@ -29,7 +32,10 @@ use tavola_telemetry::{AccessRecord, Durations, QueryTarget, RecordSink, Target}
 const ACCOUNT: &str = "devstoreaccount1";
 const HOURS: u64 = 24;
 const GIGABYTE: u64 = 1_000_000_000;
+/// The end of the past that is made as densely as the present, so that charts of minutes show no seam.
+const DENSE_SECONDS: u64 = 180;
 
+/// A server with a store of its own.
 struct Machine;
 
 #[async_trait]
@@ -39,7 +45,7 @@ impl ServerView for Machine {
     }
 
     fn health(&self) -> Health {
-        let figure = |name, value| HealthFigure { name, help: "made up", value, is_counter: false };
+        let figure = |name, value| HealthFigure { name, help: "Made up", value, is_counter: false };
         Health {
             figures: vec![
                 figure("commit_p99_us", 2_900 + fastrand::u64(..900)),
@@ -63,17 +69,114 @@ impl ServerView for Machine {
     }
 }
 
+/// A server that shares its store with two others. It is the real choice of owners; nothing is forwarded to them.
+struct SharedMachine {
+    affinity: Arc<Affinity>,
+    started: Instant,
+}
+
+impl SharedMachine {
+    const NODES: [&str; 3] = ["10.20.0.11:9042", "10.20.0.12:9042", "10.20.0.13:9042"];
+
+    fn new() -> Self {
+        let member = |number: u8| Member {
+            name: format!("tavola-{number}"),
+            start_id: format!("start-{number}"),
+            host: format!("10.20.1.{}", 20 + number),
+            ports: [(StorageService::Table, 10002), (StorageService::Queue, 10001)]
+                .map(|(service, number)| MemberPort { service, secure: false, number })
+                .to_vec(),
+            certificate: None,
+        };
+        let affinity = Affinity::new(member(1));
+        affinity.meet(vec![member(2), member(3)]);
+        Self { affinity, started: Instant::now() }
+    }
+}
+
+#[async_trait]
+impl ServerView for SharedMachine {
+    async fn probe(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn health(&self) -> Health {
+        let seconds = self.started.elapsed().as_secs();
+        let figure = |(name, help, value)| HealthFigure { name, help, value, is_counter: true };
+        let figures = [
+            ("tavola_cql_transactions_total", "Transactions that were asked for", 8_420_311 + seconds * 61),
+            ("tavola_cql_commits_total", "Conditional batches that were sent", 2_977_406 + seconds * 22),
+            (
+                "tavola_cql_conflicts_total",
+                "Rounds decided again because another server was first",
+                1_204 + seconds / 20,
+            ),
+            (
+                "tavola_cql_retries_total",
+                "Statements that were sent again after a failure",
+                3_318 + seconds / 4,
+            ),
+            ("tavola_cql_unknown_outcomes_total", "Transactions whose outcome is unknown", 0),
+            ("tavola_cql_partitions_listed_total", "Partitions added to a directory", 96_210 + seconds / 2),
+            ("tavola_cql_partitions_unlisted_total", "Entries removed from a directory", 4_077),
+            ("tavola_cql_spaces_reclaimed_total", "Dropped spaces whose rows were removed", 12),
+        ];
+        Health {
+            figures: figures.map(figure).to_vec(),
+            disk: None,
+            location: format!("tavola at {}", Self::NODES.join(",")),
+            engine: "cql",
+        }
+    }
+
+    fn members(&self) -> Vec<MemberView> {
+        let view = |member: Member| MemberView {
+            is_this: member.name == self.affinity.me().name,
+            name: member.name,
+            host: member.host,
+        };
+        self.affinity.members().into_iter().map(view).collect()
+    }
+
+    fn nodes(&self) -> Vec<NodeView> {
+        let settings = ["commitlog_sync batch", "paxos_variant v2"].map(str::to_owned);
+        let node = |(place, address): (usize, &str)| NodeView {
+            address: address.to_owned(),
+            location: format!("milan / rack{}", place + 1),
+            is_up: place != 2,
+            settings: settings.to_vec(),
+        };
+        Self::NODES.into_iter().enumerate().map(node).collect()
+    }
+
+    fn owner(&self, account: &AccountName, partition: OwnedPartition<'_>) -> Option<OwnerView> {
+        let owner = self.affinity.owner_of(account, partition)?;
+        let is_this = owner.member.name == self.affinity.me().name;
+        Some(OwnerView { name: owner.member.name, is_this, is_suspended: owner.is_suspended })
+    }
+
+    fn count_owned(&self, service: StorageService, hashes: &[PartitionHash]) -> Vec<OwnedCount> {
+        self.affinity.count_owned(service, hashes)
+    }
+}
+
 /// Serves a console with generated requests on a store in memory, and prints its address
 #[derive(Parser)]
 struct Arguments {
     /// Port of 127.0.0.1; 0 for a free one
     #[arg(default_value_t = 0)]
     port: u16,
+    /// Show three servers on a store of three nodes, one of which is down
+    #[arg(long)]
+    cluster: bool,
+    /// Serve an account with a key that is not public, so that the console asks for it
+    #[arg(long)]
+    sign_in: bool,
 }
 
 #[tokio::main]
 async fn main() {
-    let Arguments { port } = Arguments::parse();
+    let Arguments { port, cluster, sign_in } = Arguments::parse();
     let clock = Arc::new(SystemClock);
     let engine = Arc::new(MemoryEngine::new(clock.clone()));
     let service = Service::new(engine, clock.clone(), Arc::new(SystemRandom), ServiceSettings::default());
@@ -86,16 +189,17 @@ async fn main() {
 
     fastrand::seed(77);
     let now = clock.now().unix_seconds().unsigned_abs();
-    for minute in (now / 60 - HOURS * 60)..now / 60 {
+    let begin = (now - DENSE_SECONDS) / 60;
+    for minute in (begin - HOURS * 60)..begin {
         // The server was down for a quarter of an hour.
-        let is_down = (507..522).contains(&(minute - (now / 60 - HOURS * 60)));
+        let is_down = (507..522).contains(&(minute - (begin - HOURS * 60)));
         if !is_down {
             let records = Requests.minute(minute * 60, now);
             sinks.iter().for_each(|sink| sink.observe(&records));
         }
     }
-    for tenth in 0..(now % 60) * 10 {
-        let at = DateTime::from_unix_ticks((now - now % 60) * 10_000_000 + tenth * 1_000_000);
+    for tenth in begin * 600..now * 10 {
+        let at = DateTime::from_unix_ticks(tenth * 1_000_000);
         let records = Requests.moment(at);
         sinks.iter().for_each(|sink| sink.observe(&records));
     }
@@ -114,6 +218,14 @@ async fn main() {
         base: format!("http://127.0.0.1:{port}"),
         is_secure: false,
     };
+    let account = match sign_in {
+        true => Account::parse("production:c2VjcmV0IGtleQ==").unwrap(),
+        false => Account::development(),
+    };
+    let view: Arc<dyn ServerView> = match cluster {
+        true => Arc::new(SharedMachine::new()),
+        false => Arc::new(Machine),
+    };
     let settings = ConsoleSettings {
         host_names: Vec::new(),
         is_loopback: true,
@@ -125,7 +237,7 @@ async fn main() {
     };
     let parts = ConsoleParts {
         service,
-        accounts: LiveAccounts::new(Accounts::new(vec![Account::development()]).unwrap()),
+        accounts: LiveAccounts::new(Accounts::new(vec![account]).unwrap()),
         clock,
         random: Arc::new(SystemRandom),
         urls: vec![
@@ -136,7 +248,7 @@ async fn main() {
         traffic,
         heat,
         tail,
-        view: Arc::new(Machine),
+        view,
     };
     println!("http://{address}/");
     let (_stop, stopped) = tokio::sync::watch::channel(false);
@@ -234,7 +346,11 @@ impl Requests {
         for _ in 0..fastrand::usize(3..8) {
             let choice = fastrand::u8(..100);
             let mut record = match choice {
-                0..=39 => self.point(
+                0..=9 => {
+                    let key = format!("hour|{}", text_of(at - at % 5_400));
+                    self.write("Activity", &key, &format!("{at}-{}", fastrand::u16(..)), at, 1)
+                }
+                10..=39 => self.point(
                     "Orders",
                     &format!("c-{}", fastrand::u16(..900)),
                     &format!("ord-{}", fastrand::u16(..)),
@@ -249,7 +365,8 @@ impl Requests {
                     1,
                 ),
                 55..=69 => {
-                    self.point("Activity", "tenant|contoso", &format!("evt-{:04x}", fastrand::u16(..)), at, 1)
+                    let row = format!("{:x}vt-{:04x}", fastrand::u8(..16), fastrand::u16(..));
+                    self.point("Activity", "tenant|contoso", &row, at, 1)
                 }
                 70..=84 => self.query(
                     "Activity",

@@ -44,7 +44,7 @@ function Shared() {
           {nodes.map((node) => <tr key={node.address}><td class="mono">{node.address}</td><td class="dim">{node.location}</td><td>{node.isUp ? <span class="chip point">connected</span> : <span class="chip tscan">not connected</span>}</td><td class="small dim c-s nodeset" title={node.settings.join('\n')}>{node.settings.slice(0, 2).map((setting) => <div key={setting}>{setting}</div>)}{!node.settings.length && '–'}</td></tr>)}
         </tbody></table></div>
         <div class="body small dim tailnote">As this server sees them now; settings as they were when it started.</div></section>
-      <section class="panel" aria-label="Servers"><header><h2>Servers</h2><span class="pill">{members.length}</span><span class="more dim">{state?.location}</span></header>
+      <section class="panel" aria-label="Servers"><header><h2>Servers</h2><span class="pill">{members.length}</span><span class="more dim ellip" title={state?.location}>{state?.location}</span></header>
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Servers by name"><table><thead><tr><th>Server</th><th class="c-s">Address</th><th class="num">Partitions</th><th>Share</th></tr></thead><tbody>
           {members.map((member) => <tr key={member.name}><td class="mono">{member.name} {member.isThis && <span class="pill acc">this one</span>} {member.name === ownerName && <span class="pill ok">owner</span>}</td><td class="mono dim c-s">{member.host}</td>
             <td class="num">{owned.value ? `${whole(partitionsOf(member.name))}${owned.value.isWhole ? '' : '+'}` : '–'}</td>
@@ -52,14 +52,16 @@ function Shared() {
         </tbody></table></div>
         {owned.error && <div class="body"><ErrorNote error={owned.error} /></div>}
         <div class="body small dim tailnote">Each partition belongs to one server by its hash; every server answers for every partition. Counted: the queues of <span class="mono">{account.value}</span> and the partitions of its tables, up to a thousand of each table.</div></section>
+      </div>
+      <div class="col">
       <section class="panel" aria-label="Owner"><header><h2>Owner of a partition</h2><span class="more dim mono">{account.value}</span></header>
         <OwnerForm wanted={wanted} onAsk={(next) => { setWanted(next); setQuery(next.kind === 'queue' ? { queue: next.queue } : { table: next.table, partition: next.partition }); }} />
         {owner.error && <div class="body"><ErrorNote error={owner.error} /></div>}
         <div class="body tailnote wrapany" role="status" data-test="owner">{owner.value && !owner.error ? <Answer wanted={owner.value.wanted} owner={owner.value.owner} /> : <span class="small dim">Blobs have no owner: each server stores the contents that it receives.</span>}</div></section>
-      </div>
       <section class="panel" aria-label="Store"><header><h2>Store</h2></header><div class="scroll-x" tabIndex={0} role="region" aria-label="Figures of the store"><table><thead><tr><th>Figure</th><th class="num">Now</th></tr></thead><tbody>
         {state?.figures.map((figure) => <tr key={figure.name}><td class="figname" title={figure.name}>{figure.help}</td><td class="num">{whole(figure.value)}</td></tr>)}
       </tbody></table></div></section>
+      </div>
     </div>
   );
 }
