@@ -12,6 +12,8 @@ const HOSTILE = [
   `<img src=x onerror="window.pwned=1">`, `"><script>window.pwned=1</script>`, `' or 1 eq 1 or '`, `javascript:window.pwned=1`,
   '\u202Eevil\u202C', `{{constructor.constructor('window.pwned=1')()}}`, 'ünï ☃ 💥', 'x'.repeat(900), `a&b;c=d`,
 ];
+/** The text as a PartitionKey, which allows less. */
+const keyOf = (text) => text.replace(/[/\\#?]/g, '_').slice(0, 500);
 let server, client, browser, page;
 
 before(async () => {
@@ -26,7 +28,7 @@ before(async () => {
   }
   await client.table('Hostile');
   for (const [index, text] of HOSTILE.entries()) {
-    await client.insert('Hostile', { PartitionKey: text.replace(/[/\\#?]/g, '_').slice(0, 500), RowKey: `r${index}`, Value: `${text}\u0009\n`, [`P${index}`]: text });
+    await client.insert('Hostile', { PartitionKey: keyOf(text), RowKey: `r${index}`, Value: `${text}\u0009\n`, [`P${index}`]: text });
   }
   await client.queue('jobs');
   await client.queue('jobs-poison');
@@ -484,6 +486,32 @@ describe('container', () => {
     await until(async () => (await client.send('blob', 'HEAD', 'files/docs/small.txt')).status === 404, 'it is still there');
   });
 
+  test('takes files that are dropped on it, whatever their names are', async () => {
+    await client.container('dropped');
+    await visit(`container/${ACCOUNT}/dropped`);
+    const names = [HOSTILE[0], HOSTILE[4], HOSTILE[6]];
+    const data = await page.evaluateHandle((all) => {
+      const dragged = new DataTransfer();
+      for (const name of all) dragged.items.add(new File([`content of ${name}`], name, { type: 'text/plain' }));
+      return dragged;
+    }, names);
+    const target = page.locator('section.blobs');
+    await page.getByText('No blobs yet').waitFor();
+    await target.dispatchEvent('dragover', { dataTransfer: data });
+    await page.locator('section.blobs.over').waitFor();
+    await target.dispatchEvent('drop', { dataTransfer: data });
+    await page.locator('.uploads').getByText(HOSTILE[0], { exact: true }).waitFor();
+    assert.equal(await page.locator('section.blobs.over').count(), 0);
+    for (const name of names) {
+      await page.getByRole('button', { name, exact: true }).waitFor();
+      assert.equal((await client.send('blob', 'GET', `dropped/${encodeURIComponent(name)}`)).text, `content of ${name}`);
+    }
+    await page.locator('input[type=file]').setInputFiles([{ name: HOSTILE[0], mimeType: 'text/html', buffer: Buffer.from('chosen') }]);
+    await until(async () => (await client.send('blob', 'GET', `dropped/${encodeURIComponent(HOSTILE[0])}`)).text === 'chosen', 'the file is not uploaded');
+    assert.equal(await page.locator('img, iframe, object, embed').count(), 0);
+    await client.need('blob', 'DELETE', 'dropped?restype=container');
+  });
+
   test('a stored page is a file, not a page', async () => {
     await visit(`container/${ACCOUNT}/files`);
     await page.locator('table').getByText('onerror').first().waitFor();
@@ -736,6 +764,23 @@ describe('access', () => {
     await checkAccess('stored policies');
   });
 
+  test('the name of a policy is text', async () => {
+    const escaped = HOSTILE[0].replace(/&/g, '&amp;').replace(/</g, '&lt;');
+    const greeting = await fetch(`${server.console}api/session`);
+    const { csrf } = await greeting.json();
+    const set = await fetch(`${server.console}data/table/${ACCOUNT}/Hostile?comp=acl`, { method: 'PUT', headers: { cookie: greeting.headers.get('set-cookie').split(';')[0], 'x-tavola-csrf': csrf, 'x-ms-version': '2021-12-02', accept: 'application/xml', 'content-type': 'application/xml' }, body: `<?xml version="1.0"?><SignedIdentifiers><SignedIdentifier><Id>${escaped}</Id><AccessPolicy><Expiry>2099-01-01T00:00:00Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>` });
+    assert.equal(set.status, 204);
+    await visit('access');
+    await page.locator('#sasnames option[value=Hostile]').waitFor({ state: 'attached' });
+    await page.getByRole('combobox', { name: 'Table', exact: true }).fill('Hostile');
+    await page.getByLabel('Stored access policy').selectOption(HOSTILE[0]);
+    await page.getByRole('button', { name: 'Sign', exact: true }).click();
+    const box = page.locator('[data-test=sas]');
+    await box.waitFor();
+    assert.equal(new URLSearchParams((await box.innerText()).trim()).get('si'), HOSTILE[0]);
+    assert.equal(await page.locator('img, iframe, object, embed').count(), 0);
+  });
+
   test('an account that is not public asks for its key', async () => {
     const other = await startServer('--account', 'secret:c2VjcmV0IGtleQ==');
     try {
@@ -785,6 +830,33 @@ describe('everywhere', () => {
           await page.locator('.grid tbody tr').nth(row).click();
           for (const tab of ['JSON', 'Fields']) await page.getByRole('tab', { name: tab }).click();
         }
+      }
+      if (place.startsWith('container')) {
+        await page.getByRole('button', { name: HOSTILE[0] }).click();
+        await page.getByRole('complementary', { name: 'Blob' }).getByText(HOSTILE[0], { exact: true }).last().waitFor();
+      }
+      if (place.startsWith('heatmap')) {
+        // Ranges follow the traffic: here each key has one of its own.
+        await client.point('Hostile', 'any', 'r');
+        await page.route('**/api/heat?**', async (route) => {
+          const answer = await route.fetch();
+          const view = await answer.json();
+          const keys = HOSTILE.map(keyOf);
+          const rows = keys.map((key, index) => ({ label: key, group: index < 4 ? key.slice(0, 3) : '', from: { partition: key, row: index % 2 ? key : '' }, to: { partition: keys[(index + 1) % keys.length], row: key }, keys: 1, is_part: index % 3 === 0 }));
+          const cells = rows.map((_, row) => ({ row, column: 0, value: 10, estimated: false }));
+          await route.fulfill({ response: answer, json: { ...view, rows, cells, marks: [] } });
+        });
+        await page.reload();
+        await page.locator('.hm canvas').focus();
+        const seen = new Set();
+        for (let row = 0; row < HOSTILE.length; row++) {
+          await page.keyboard.press(row ? 'ArrowDown' : 'ArrowUp');
+          await page.locator('[data-test=tip]').waitFor();
+          seen.add(await page.locator('[data-test=tip] bdi').first().textContent());
+          assert.equal(await page.evaluate(() => window.pwned), undefined, place);
+        }
+        assert.deepEqual([...seen].sort(), HOSTILE.map(keyOf).sort());
+        assert.equal(await page.locator('img, iframe, object, embed').count(), 0, place);
       }
       if (place.startsWith('queue')) for (const option of await page.getByRole('option').all()) await option.click();
       if (place === 'live') {

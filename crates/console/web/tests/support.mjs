@@ -1,9 +1,11 @@
 // What the browser tests stand on: a real server on free ports, real traffic to its data ports, and Chromium.
 
+import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 
 const root = resolve(import.meta.dirname, '../../../..');
@@ -94,4 +96,12 @@ export async function openPage(browser, options = {}) {
   page.on('console', (message) => { if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) page.problems.push(message.text()); });
   page.on('dialog', (dialog) => { page.problems.push(`a dialog: ${dialog.message()}`); void dialog.dismiss(); });
   return page;
+}
+
+/** Fails on whatever axe finds on a page as it is now. */
+export async function checkAccess(page, name) {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  const text = found.violations.map((one) => `${one.id}: ${one.help} ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`);
+  assert.deepEqual(text, [], name);
 }
