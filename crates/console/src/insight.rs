@@ -68,7 +68,10 @@ impl Asked<'_> {
             partition: text("partition"),
             row: text("row"),
             is_index: wanted.get("isIndex").and_then(Value::as_bool).unwrap_or(false),
-            entities_max: COPIED_ENTITIES_MAX,
+            entities_max: wanted
+                .get("entitiesMax")
+                .and_then(Value::as_u64)
+                .map_or(COPIED_ENTITIES_MAX, |max| max.min(COPIED_ENTITIES_MAX)),
         };
         let inner = &self.console.inner;
         let parts = &inner.parts;

@@ -23,8 +23,9 @@ use tokio::sync::Semaphore;
 const ENTITIES_MAX: usize = 20_000;
 /// Entities of which the properties are noted.
 const NOTED_MAX: usize = 2_000;
-/// Entities that are kept for the advisor.
-const SAMPLES_MAX: usize = 50;
+/// Entities that are kept for the advisor, and the bytes of their keys and values: the larger they are, the fewer.
+const SAMPLES_MAX: usize = 256;
+const SAMPLES_BYTES_MAX: usize = 128 * 1024;
 /// Partitions that are kept, as numbers of eight bytes.
 const PARTITIONS_MAX: usize = 1_000;
 /// Characters of a value that are kept with them.
@@ -49,7 +50,7 @@ pub(crate) struct Sight {
     /// Whether that is the whole table.
     is_whole: bool,
     noted: usize,
-    /// Some entities, for the advisor.
+    /// Some entities from everywhere in the table, for the advisor.
     samples: Vec<SampleEntity>,
     /// For each property, how many of the noted entities have it, by type.
     properties: BTreeMap<Box<str>, BTreeMap<&'static str, usize>>,
@@ -181,6 +182,7 @@ impl Sights {
     async fn read(&self, account: &Account, table: &TableName) -> Result<Sight, ServiceError> {
         let caller = Caller::owner(account, StorageService::Table);
         let mut sight = Sight::default();
+        let mut samples = Reservoir::default();
         let mut from = None;
         let mut last_partition = None;
         loop {
@@ -202,9 +204,7 @@ impl Sights {
                     }
                     last_partition = Some(entity.key.partition.clone());
                 }
-                if sight.samples.len() < SAMPLES_MAX {
-                    sight.samples.push(sample(entity));
-                }
+                samples.offer(|| sample(entity));
                 if sight.noted < NOTED_MAX {
                     sight.noted += 1;
                     for property in entity.properties.iter() {
@@ -217,15 +217,69 @@ impl Sights {
                 }
             }
             from = page.next;
-            if from.is_none() {
-                sight.is_whole = true;
-                return Ok(sight);
-            }
-            if sight.entities >= ENTITIES_MAX {
+            sight.is_whole = from.is_none();
+            if sight.is_whole || sight.entities >= ENTITIES_MAX {
+                sight.samples = samples.kept;
                 return Ok(sight);
             }
         }
     }
+}
+
+/// Entities of which every one of a table has the same chance to be kept. Proposals are shown with one that fits a real
+/// request, so the samples must not all be of the first partition.
+struct Reservoir {
+    kept: Vec<SampleEntity>,
+    bytes: usize,
+    size_max: usize,
+    offered: u64,
+}
+
+impl Default for Reservoir {
+    fn default() -> Self {
+        Self { kept: Vec::new(), bytes: 0, size_max: SAMPLES_MAX, offered: 0 }
+    }
+}
+
+impl Reservoir {
+    /// Keeps one more, or one in place of another, or neither.
+    fn offer(&mut self, make: impl FnOnce() -> SampleEntity) {
+        self.offered += 1;
+        if self.kept.len() < self.size_max {
+            self.keep(make());
+            return;
+        }
+        let place = usize::try_from(mixed(self.offered) % self.offered).unwrap_or(usize::MAX);
+        if place < self.size_max {
+            let old = self.kept.swap_remove(place);
+            self.bytes -= sample_bytes(&old);
+            self.keep(make());
+        }
+    }
+
+    fn keep(&mut self, entity: SampleEntity) {
+        self.bytes += sample_bytes(&entity);
+        self.kept.push(entity);
+        // Whatever is left still had the same chance.
+        while self.bytes > SAMPLES_BYTES_MAX && self.kept.len() > 1 {
+            let place = mixed(self.offered ^ self.bytes as u64) % self.kept.len() as u64;
+            let old = self.kept.swap_remove(usize::try_from(place).unwrap_or(0));
+            self.bytes -= sample_bytes(&old);
+            self.size_max = self.kept.len();
+        }
+    }
+}
+
+fn sample_bytes(entity: &SampleEntity) -> usize {
+    let properties: usize = entity.properties.iter().map(|(name, value)| name.len() + value.len()).sum();
+    entity.partition.len() + entity.row.len() + properties
+}
+
+/// A number that looks like chance, and is the same each time (the finalizer of SplitMix64).
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
 }
 
 /// An entity with its values as text.
@@ -254,4 +308,39 @@ fn sample(entity: &StoredEntity) -> SampleEntity {
 fn type_name(value: EdmValue<'_>) -> &'static str {
     let name = value.edm_type().as_str();
     name.strip_prefix("Edm.").unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entity(number: usize, value_bytes: usize) -> SampleEntity {
+        SampleEntity {
+            partition: format!("p{}", number * 10 / 5000),
+            row: number.to_string(),
+            properties: vec![("Value".to_owned(), "x".repeat(value_bytes))],
+        }
+    }
+
+    #[test]
+    fn samples_come_from_every_part_of_a_table() {
+        let mut samples = Reservoir::default();
+        (0..5000).for_each(|number| samples.offer(|| entity(number, 10)));
+        assert_eq!(samples.kept.len(), SAMPLES_MAX);
+        for tenth in 0..10 {
+            let count = samples.kept.iter().filter(|entity| entity.partition == format!("p{tenth}")).count();
+            assert!((8..=60).contains(&count), "{count} of p{tenth}");
+        }
+    }
+
+    #[test]
+    fn large_samples_are_fewer() {
+        let mut samples = Reservoir::default();
+        (0..5000).for_each(|number| samples.offer(|| entity(number, 4000)));
+        assert!(samples.bytes <= SAMPLES_BYTES_MAX);
+        assert_eq!(samples.bytes, samples.kept.iter().map(sample_bytes).sum::<usize>());
+        assert!((16..40).contains(&samples.kept.len()), "{}", samples.kept.len());
+        let late = samples.kept.iter().filter(|entity| entity.partition >= "p5".to_owned()).count();
+        assert!(late > 4, "{late} of the second half");
+    }
 }

@@ -50,4 +50,41 @@ export async function loadFindings() {
   }
 }
 
+// ---- proposals that were tried on a copy: the first few when somebody looks at them, the others when asked ----
+
+export interface Hot { key: string; share: number }
+export interface Side { rows_scanned: number; rows_returned: number; hottest: Hot | null; hottest_lately: Hot | null; partitions: number; entities: number; bytes: number }
+export interface Report { entities: number; is_whole_table: boolean; replayed: number; recorded: number; collisions: { count: number; examples: string[] }; without_key: { count: number; examples: string[] }; before: Side; after: Side; shapes: { shape: string; plan_before: string; plan_after: string; scanned_before: number; scanned_after: number; is_same_result: boolean }[]; cost: { currency: string; before: number; after: number } | null }
+
+/** Proposals that are tried by themselves, and how much of a table for that. */
+const TRIED_FIRST = 3;
+const TRIED_ENTITIES_MAX = 5000;
+/** How old a report may be before a page that is opened again tries again. */
+const TRIED_AGE_MS = 10 * 60_000;
+
+const proposal = (finding: Finding) => [finding.id, finding.what_if?.partition, finding.what_if?.row, finding.what_if?.is_index].join('\n');
+const reports = signal<Map<string, { at: number; report: Report }>>(new Map());
+const trying = new Set<string>();
+/** What the last try of a proposal has measured. */
+export const reportOf = (finding: Finding) => reports.value.get(proposal(finding))?.report ?? null;
+
+/** Tries a proposal on a copy of its table. */
+export async function attempt(finding: Finding, entitiesMax?: number) {
+  const key = proposal(finding);
+  const wanted = { account: finding.account, table: finding.table, partition: finding.what_if?.partition, row: finding.what_if?.row, isIndex: finding.what_if?.is_index, entitiesMax };
+  const report = (await (await api.send('POST', '/api/whatif', { body: JSON.stringify(wanted) })).json()) as Report;
+  reports.value = new Map([...reports.value, [key, { at: Date.now(), report }]]);
+}
+
+/** Tries the first proposals, one after the other, unless that was done lately. One that fails can be tried by hand. */
+export async function attemptFirst(list: Finding[], isOver: () => boolean) {
+  for (const finding of list.filter((one) => one.what_if).slice(0, TRIED_FIRST)) {
+    const key = proposal(finding);
+    if (isOver()) return;
+    if (trying.has(key) || Date.now() - (reports.value.get(key)?.at ?? 0) < TRIED_AGE_MS) continue;
+    trying.add(key);
+    try { await attempt(finding, TRIED_ENTITIES_MAX); } catch { /* its button says why */ } finally { trying.delete(key); }
+  }
+}
+
 effect(() => { findingsCount.value = findings.value?.length ?? 0; });

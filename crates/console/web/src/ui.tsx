@@ -88,6 +88,11 @@ export const Chip = ({ kind, children }: { kind: string; children?: ComponentChi
   <span class={`chip ${kind}`}>{children ?? PLAN_NAMES[kind] ?? kind}</span>
 );
 
+/** The title of a finding, with the shape that it begins with as what it is: a part of a query. */
+export function FindingTitle({ title, shape }: { title: string; shape: string | null }) {
+  return shape && title.startsWith(`${shape} `) ? <><code>{shape}</code>{title.slice(shape.length)}</> : <>{title}</>;
+}
+
 /** A stacked bar of plan kinds; its text names every part. */
 export function PlanMix({ counts }: { counts: Record<string, number> }) {
   const entries = Object.entries(counts).filter(([, count]) => count > 0);

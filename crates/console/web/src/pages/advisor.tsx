@@ -3,11 +3,11 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import * as api from '../api';
-import { allFindings, findings, findingsError, ignore, ignored, loadFindings, subject, unignore, type Finding, type KeyPart } from '../advice';
+import { allFindings, attempt, attemptFirst, findings, findingsError, ignore, ignored, loadFindings, reportOf, subject, unignore, type Finding, type Hot, type KeyPart, type Report } from '../advice';
 import { place, query, recipe, type Language } from '../recipe';
 import { bytes, ms, PLAN_CLASS, PLAN_NAMES, short, whole } from '../format';
 import { here, link, resources, say } from '../store';
-import { Chip, Copy, Dialog, Empty, ErrorNote, Icon, percent, Segments } from '../ui';
+import { Chip, Copy, Dialog, Empty, ErrorNote, FindingTitle, Icon, percent, Segments } from '../ui';
 import { Shell } from '../shell';
 import { useState } from 'preact/hooks';
 
@@ -22,6 +22,9 @@ export function AdvisorPage() {
     const timer = setInterval(load, 15_000);
     return () => clearInterval(timer);
   }, []);
+  // The list is loaded again and again; only what is ranked first is tried.
+  const first = (findings.value ?? []).slice(0, 8).map((finding) => finding.id).join('\n');
+  useEffect(() => { let over = false; void attemptFirst(findings.value ?? [], () => over); return () => { over = true; }; }, [first]);
   const wanted = here.value.query.get('at');
   useEffect(() => { if (wanted) document.getElementById(`f-${wanted}`)?.scrollIntoView({ block: 'start' }); }, [wanted, findings.value === null]);
   const all = findings.value ?? [];
@@ -48,7 +51,7 @@ export function AdvisorPage() {
         )}
         {hidden.length > 0 && (
           <section class="panel" aria-label="Ignored findings"><header><h2>Ignored</h2><span class="pill">{hidden.length}</span><span class="more dim small">kept in this browser</span></header>
-            {hidden.map((finding) => <div class="find-row ignoredrow" key={finding.id}><div class="grow"><div>{finding.title}</div><p><code>{subject(finding)}</code> · {finding.guide_section}</p></div><button type="button" class="btn sm" onClick={() => unignore(finding.id)}>Show again</button></div>)}</section>
+            {hidden.map((finding) => <div class="find-row ignoredrow" key={finding.id}><div class="grow"><div><FindingTitle title={finding.title} shape={finding.shape} /></div><p><code>{subject(finding)}</code> · {finding.guide_section}</p></div><button type="button" class="btn sm" onClick={() => unignore(finding.id)}>Show again</button></div>)}</section>
         )}
         {price && price.tables.length > 0 && <CostTable price={price} />}
       </div>
@@ -58,20 +61,26 @@ export function AdvisorPage() {
 
 const Parts = ({ parts }: { parts: KeyPart[] }) => <span>{parts.map((part, index) => (part.new ? <mark key={index}>{part.text}</mark> : <bdi key={index}>{part.text}</bdi>))}</span>;
 
+/** The parts of a line of keys. Of a query only the values are new, and not those that keys have now. */
+function asked(sample: Finding['keys'][number], side: 'partition' | 'row', finding: Finding): KeyPart[] {
+  if (sample.label !== 'query') return sample[side];
+  const now = finding.keys.find((one) => one.label === 'now')?.[side].map((part) => part.text).join('');
+  const text = sample[side].map((part) => part.text).join('');
+  // Outside of quotes are operators.
+  return [...text.matchAll(/'((?:[^']|'')*)'|[^']+/g)].flatMap(([all, value]) => (value === undefined ? [{ text: all, new: false }] : [{ text: "'", new: false }, { text: value, new: value.replace(/''/g, "'") !== now }, { text: "'", new: false }])).filter((part) => part.text);
+}
+
 function Card({ finding, rank, currency }: { finding: Finding; rank: number; currency: string }) {
   const kind = finding.plan ? PLAN_CLASS[finding.plan] ?? '' : '';
   const ratio = finding.rows_returned > 0 ? finding.rows_scanned / finding.rows_returned : finding.rows_scanned;
   const whatif = finding.what_if ? `tavola whatif --account ${finding.account} --table ${finding.table} --partition '${finding.what_if.partition}' --row '${finding.what_if.row}'${finding.what_if.is_index ? ' --index' : ''}` : '';
-  const [tried, setTried] = useState<Report | null>(null);
+  const tried = reportOf(finding);
   const [trying, setTrying] = useState(false);
   const [failure, setFailure] = useState('');
-  const attempt = async () => {
+  const tryIt = async () => {
     setTrying(true);
     setFailure('');
-    try {
-      const wanted = { account: finding.account, table: finding.table, partition: finding.what_if?.partition, row: finding.what_if?.row, isIndex: finding.what_if?.is_index };
-      setTried((await (await api.send('POST', '/api/whatif', { body: JSON.stringify(wanted) })).json()) as Report);
-    } catch (error) { setFailure((error as Error).message); }
+    try { await attempt(finding); } catch (error) { setFailure((error as Error).message); }
     setTrying(false);
   };
   const [coding, setCoding] = useState(false);
@@ -79,20 +88,20 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
   return (
     <article class="panel card" id={`f-${finding.id}`}>
       <div class="hd"><span class={`rank ${finding.severity === 'bad' ? 'bad' : finding.severity === 'warning' ? 'warn' : ''}`}>{rank}</span>
-        <div class="grow"><h2>{finding.title}</h2><p class="meta">{finding.table ? <a class="mono" href={link('table', finding.account, finding.table)}>{finding.table}</a> : <>account <code>{finding.account}</code></>}{finding.requests_per_hour >= 1 && <> · {short(finding.requests_per_hour)} times/h</>}{finding.plan && <> · <Chip kind={kind}>{PLAN_NAMES[kind] ?? finding.plan}</Chip></>}{finding.shape && <> · <code class="wrapany">{finding.shape}</code></>}{finding.table && <> · <a href={`${link('live')}?q=${encodeURIComponent(`table:${finding.table}`)}`}>see requests</a></>}</p></div>
+        <div class="grow"><h2><FindingTitle title={finding.title} shape={finding.shape} /></h2><p class="meta">{finding.table ? <a class="mono" href={link('table', finding.account, finding.table)}>{finding.table}</a> : <>account <code>{finding.account}</code></>}{finding.requests_per_hour >= 1 && <> · {short(finding.requests_per_hour)} times/h</>}{finding.plan && <> · <Chip kind={kind}>{PLAN_NAMES[kind] ?? finding.plan}</Chip></>}{finding.shape && !finding.title.startsWith(finding.shape) && <> · <code class="wrapany">{finding.shape}</code></>}{finding.table && <> · <a href={`${link('live')}?q=${encodeURIComponent(`table:${finding.table}`)}`}>see requests</a></>}</p></div>
         <div class="cost">{finding.cost_per_month !== null ? <><b>{currency} {finding.cost_per_month.toFixed(finding.cost_per_month < 10 ? 2 : 0)}</b>a month</> : <><b>{finding.rule.replace(/-/g, ' ')}</b>{finding.severity}</>}</div></div>
       <div class="two">
         <div><p>{finding.fact}</p><p class="advice"><b>{finding.guide_section}.</b> {finding.advice}</p>
-          {finding.keys.length > 0 && <div class="keys" tabIndex={0} role="region" aria-label="Keys now and then">{finding.keys.map((sample, index) => <div key={index}><span class="lb">{sample.label}</span><Parts parts={sample.partition} /><Parts parts={sample.row} /></div>)}</div>}
-          {finding.price && <p class="small dim pricenote">{finding.price}</p>}</div>
+          {finding.keys.length > 0 && <div class="keys" tabIndex={0} role="region" aria-label={`Keys now and then: ${finding.title}`}>{finding.keys.map((sample, index) => <div key={index}><span class="lb">{sample.label}</span><Parts parts={asked(sample, 'partition', finding)} /><Parts parts={asked(sample, 'row', finding)} /></div>)}</div>}
+          {finding.price && <p class="small dim pricenote">{finding.price}</p>}
+          {example && <><div class="sub exhead">A real request</div><div class="cs exbox"><bdi>{example.request}</bdi><Copy text={example.request} label="Copy request" /></div><p class="small dim">read {whole(example.rows_scanned)}, sent {whole(example.rows_returned)}, {ms(example.total_ms)}</p></>}</div>
         <div>
-          {tried && <Tried report={tried} />}{failure && <ErrorNote error={failure} />}
+          {tried && <Tried report={tried} own={finding.shape} />}{failure && <ErrorNote error={failure} />}
           {!tried && finding.rows_scanned > 0 && <><div class="sub">Rows read for rows sent</div><div class="ba"><span class="m">Rows</span><i class="b full" /><span class="v dim" title={whole(finding.rows_scanned)}>{finding.rows_scanned < 1e7 ? whole(finding.rows_scanned) : short(finding.rows_scanned)}</span><i class="a" style={{ width: `${Math.max(0.6, 100 / Math.max(1, ratio))}%` }} /><span class="v n" title={whole(finding.rows_returned)}>{finding.rows_returned < 1e7 ? whole(finding.rows_returned) : short(finding.rows_returned)}</span></div></>}
-          {example && <><div class="sub exhead">A real request</div><div class="cs exbox"><bdi>{example.request}</bdi><Copy text={example.request} label="Copy request" /></div><p class="small dim">read {whole(example.rows_scanned)}, sent {whole(example.rows_returned)}, {ms(example.total_ms)}</p></>}
         </div>
       </div>
       <div class="acts">
-        {whatif && <button type="button" class="btn pri" disabled={trying} onClick={attempt} title="Replays the recorded requests on a copy; the table itself is not touched">{trying ? 'Trying' : 'Try it on a copy'}</button>}
+        {whatif && <button type="button" class="btn pri" disabled={trying} onClick={tryIt} title="Replays the recorded requests on a copy; the table itself is not touched">{trying ? 'Trying' : 'Try it on a copy'}</button>}
         {finding.what_if && <button type="button" class="btn" onClick={() => setCoding(true)}>{finding.what_if.is_index ? 'Create index' : 'Change keys'}</button>}
         {finding.table && <a class="btn" href={link('heatmap', finding.account, finding.table)}>Open heat map</a>}
         {example && /\s(eq|ne|gt|ge|lt|le)\s/.test(example.request) && <a class="btn ghost hide-s" href={`${link('table', finding.account, finding.table)}?filter=${encodeURIComponent(example.request.replace(/^.*\$filter=/, ''))}`}>Run the example</a>}
@@ -125,26 +134,23 @@ function Recipe({ finding, command, onClose }: { finding: Finding; command: stri
   );
 }
 
-interface Hot { key: string; share: number }
-interface Side { rows_scanned: number; rows_returned: number; hottest: Hot | null; hottest_lately: Hot | null; partitions: number; entities: number; bytes: number }
-interface Report { entities: number; is_whole_table: boolean; replayed: number; recorded: number; collisions: { count: number; examples: string[] }; without_key: { count: number; examples: string[] }; before: Side; after: Side; shapes: { shape: string; plan_before: string; plan_after: string; scanned_before: number; scanned_after: number; is_same_result: boolean }[]; cost: { currency: string; before: number; after: number } | null }
-
-/** The measured difference: bars before and after, then each shape. */
-function Tried({ report }: { report: Report }) {
+/** The measured difference: bars before and after, then each shape that changes, the finding's own without its name. */
+function Tried({ report, own }: { report: Report; own: string | null }) {
   const bars: [string, number, number, (value: number) => string][] = [
     ['Rows read', report.before.rows_scanned, report.after.rows_scanned, (rows) => (rows < 1e7 ? whole(rows) : short(rows))],
-    ['Hottest', report.before.hottest?.share ?? 0, report.after.hottest?.share ?? 0, percent],
-    ['Lately', report.before.hottest_lately?.share ?? 0, report.after.hottest_lately?.share ?? 0, percent],
     ['Size', report.before.bytes, report.after.bytes, bytes],
   ];
+  const load = (name: string, before: Hot | null, after: Hot | null): typeof bars => (before || after ? [[name, before?.share ?? 0, after?.share ?? 0, percent]] : []);
+  bars.splice(1, 0, ...load('Hottest', report.before.hottest, report.after.hottest), ...load('Lately', report.before.hottest_lately, report.after.hottest_lately));
   const price = report.cost;
   if (price) bars.push(['A month', price.before, price.after, (value) => money(price.currency, value)]);
   const lately = report.after.hottest_lately;
+  const changed = report.shapes.filter((shape) => shape.shape === own || !shape.is_same_result || shape.plan_before !== shape.plan_after || shape.scanned_before !== shape.scanned_after);
   return (
     <div class="tried" role="status">
       <div class="sub">What if · replayed {whole(report.replayed)} real requests on a copy of {whole(report.entities)}{report.is_whole_table ? '' : '+'} entities</div>
       <div class="ba">{bars.map(([name, before, after, show], index) => { const most = Math.max(before, after, 1e-9); return [index > 0 && <span class="gap" key={`${name}g`} />, <span class="m" key={name}>{name}</span>, <i class="b" key={`${name}b`} style={{ width: `${(before / most) * 100}%` }} />, <span class="v dim" key={`${name}1`}>{show(before)}</span>, <i class="a" key={`${name}a`} style={{ width: `${Math.max(0.6, (after / most) * 100)}%` }} />, <span class="v n" key={`${name}2`}>{show(after)}</span>]; })}</div>
-      {report.shapes.slice(0, 4).map((shape) => <p class="small" key={shape.shape}><code class="wrapany">{shape.shape}</code> <Chip kind={PLAN_CLASS[shape.plan_before] ?? ''}>{shape.plan_before.replace('-', ' ')}</Chip> → <Chip kind={PLAN_CLASS[shape.plan_after] ?? ''}>{shape.plan_after.replace('-', ' ')}</Chip> <span class="dim">{short(shape.scanned_before)} → {short(shape.scanned_after)} rows each</span>{!shape.is_same_result && <span class="warn"> · returns other entities than before</span>}</p>)}
+      {changed.slice(0, 4).map((shape) => <p class="small" key={shape.shape}>{shape.shape !== own && <><code class="wrapany">{shape.shape}</code> </>}<Chip kind={PLAN_CLASS[shape.plan_before] ?? ''}>{shape.plan_before.replace('-', ' ')}</Chip> → <Chip kind={PLAN_CLASS[shape.plan_after] ?? ''}>{shape.plan_after.replace('-', ' ')}</Chip> <span class="dim">{short(shape.scanned_before)} → {short(shape.scanned_after)} rows each</span>{!shape.is_same_result && <span class="warn"> · returns other entities than before</span>}</p>)}
       {lately && <p class="small dim">Hottest: the partition that most requests meet; lately: among the last requests alone, <code class="wrapany">{lately.key || '""'}</code> then.</p>}
       {report.collisions.count > 0 && <p class="small warn">{whole(report.collisions.count)} entities would have the keys of another: {report.collisions.examples[0]}</p>}
       {report.without_key.count > 0 && <p class="small warn">{whole(report.without_key.count)} entities would have no key: {report.without_key.examples[0]}</p>}

@@ -8,7 +8,7 @@ import {
   type Figures as FigureSet, type Health,
 } from '../store';
 import { bytes, ms, short, whole } from '../format';
-import { Copy, Empty, ErrorNote, Icon, Meter, PlanMix, Segments, Spark } from '../ui';
+import { Copy, Empty, ErrorNote, FindingTitle, Icon, Meter, PlanMix, Segments, Spark } from '../ui';
 import { Create, Shell } from '../shell';
 import { findings, loadFindings, subject } from '../advice';
 
@@ -222,7 +222,7 @@ function Findings() {
       {top.map((finding, index) => (
         <a class="find-row" key={finding.id} href={`${link('advisor')}?at=${encodeURIComponent(finding.id)}`}>
           <span class="rank">{index + 1}</span>
-          <div class="grow"><div>{finding.title}</div><p><code>{subject(finding)}</code> · {finding.requests_per_hour >= 1 ? `${short(finding.requests_per_hour)} times/h · ` : ''}{finding.guide_section}</p></div>
+          <div class="grow"><div><FindingTitle title={finding.title} shape={finding.shape} /></div><p><code>{subject(finding)}</code> · {finding.requests_per_hour >= 1 ? `${short(finding.requests_per_hour)} times/h · ` : ''}{finding.guide_section}</p></div>
           <div class="gain">{finding.rows_scanned > finding.rows_returned * 2 ? <><b>{short(finding.rows_scanned / Math.max(1, finding.rows_returned))} : 1</b>read : sent</> : finding.requests_per_hour > 0 ? <><b>{short(finding.requests_per_hour)}</b>requests/h</> : <b>{finding.rule.replace(/-/g, ' ')}</b>}</div>
         </a>
       ))}
