@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/api/server` | version, how to connect to each opened account, health, servers on the store |
 //! | `/api/resources?account=` | tables, queues and containers, with what the last look found |
+//! | `/api/holdings` | what each opened account holds (`holding.rs`) |
 //! | `/api/table?account=&table=` | a fresh look at a table |
 //! | `/api/plan?filter=` | how a filter would be read, by the planner that reads it |
 //! | `/api/queue?account=&queue=` | the messages of a queue as they stand, hidden ones too |
@@ -51,6 +52,7 @@ pub(crate) async fn answer(console: &Console, visit: &ConsoleVisit, request: Req
     let done = match (request.method(), path.as_str()) {
         (&Method::GET, "/api/server") => asked.server().await,
         (&Method::GET, "/api/resources") => asked.resources().await,
+        (&Method::GET, "/api/holdings") => asked.holdings().await,
         (&Method::GET, "/api/table") => asked.table().await,
         (&Method::GET, "/api/plan") => asked.plan(),
         (&Method::GET, "/api/queue") => asked.queue().await,
@@ -106,6 +108,14 @@ impl Asked<'_> {
         let account =
             accounts.get(&name).filter(|account| self.visit.session.opens(account, token.as_deref()));
         account.cloned().ok_or_else(|| ErrorCode::AuthorizationFailure.into())
+    }
+
+    /// The accounts that the session opens, by name.
+    pub fn opened(&self) -> Vec<Account> {
+        let inner = &self.console.inner;
+        let token = (inner.settings.token)();
+        let accounts = inner.parts.accounts.current();
+        self.visit.session.opened(&accounts, token.as_deref()).into_iter().cloned().collect()
     }
 
     pub async fn execute(
@@ -212,7 +222,7 @@ impl Asked<'_> {
         Ok(queues)
     }
 
-    async fn containers(&self, account: &Account) -> Result<Vec<Value>, ServiceError> {
+    pub async fn containers(&self, account: &Account) -> Result<Vec<Value>, ServiceError> {
         let list =
             BlobCommand::ListContainers(ListContainers { max: Some(1000), ..ListContainers::default() });
         match self.execute(account, StorageService::Blob, Command::Blob(Box::new(list))).await {

@@ -21,11 +21,7 @@ impl Asked<'_> {
     /// Names of the accounts that the session opens, and what is known of their tables.
     async fn facts(&self) -> Result<(Vec<String>, TableFacts), ServiceError> {
         let inner = &self.console.inner;
-        let token = (inner.settings.token)();
-        let accounts = inner.parts.accounts.current();
-        let opened: Vec<_> =
-            self.visit.session.opened(&accounts, token.as_deref()).into_iter().cloned().collect();
-        drop(accounts);
+        let opened = self.opened();
         let mut facts = TableFacts::default();
         for account in &opened {
             for table in self.tables(account).await? {

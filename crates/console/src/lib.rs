@@ -15,6 +15,7 @@ mod connect;
 mod data;
 mod events;
 mod guard;
+mod holding;
 mod insight;
 mod listen;
 mod owners;

@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::connect::ServiceUrl;
+use crate::holding::BlobHoldings;
 use crate::respond::{Origin, respond};
 use crate::server_view::ServerView;
 use crate::session::Sessions;
@@ -90,6 +91,7 @@ pub(crate) struct Inner {
     pub parts: ConsoleParts,
     pub sessions: Sessions,
     pub sights: Sights,
+    pub blob_holdings: BlobHoldings,
     pub started: DateTime,
     pub streams: Arc<Semaphore>,
     /// Turns of those who try other keys on a copy of a table: a copy takes memory.
@@ -104,6 +106,7 @@ impl Console {
         let inner = Inner {
             sessions: Sessions::new(parts.clock.clone(), parts.random.clone()),
             sights: Sights::new(parts.service.clone(), parts.clock.clone()),
+            blob_holdings: BlobHoldings::default(),
             started: parts.clock.now(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             tries: Semaphore::new(1),

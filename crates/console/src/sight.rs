@@ -69,6 +69,16 @@ impl Sight {
         }
     }
 
+    /// Bytes that were counted.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Whether the whole table was counted.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// The partitions that were found, or the first of them.
     pub fn partition_hashes(&self) -> impl Iterator<Item = PartitionHash> {
         self.partition_hashes.iter().copied()

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -735,4 +736,33 @@ async fn partitions_are_counted_by_owner_for_tables_that_were_looked_at_and_for_
     let queues = counted["queues"].as_object().unwrap();
     assert_eq!(queues.values().map(|count| count.as_u64().unwrap()).sum::<u64>(), 3);
     assert_eq!(counted["isWhole"], json!(true));
+}
+
+#[tokio::test]
+async fn each_account_of_a_session_holds_what_its_tables_and_containers_do() {
+    let serving = Serving::start(false, &[&development(), &format!("secret:{OTHER_KEY}")]).await;
+    *serving.token.lock().unwrap() = Some(TOKEN.to_owned());
+    let session = serving.sign_in(json!({ "token": TOKEN })).await.unwrap();
+    let made = serving.with("POST /data/table/secret/Tables", &session, r#"{"TableName":"People"}"#).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let entity = json!({ "PartitionKey": "p", "RowKey": "r", "Text": "x".repeat(1000) }).to_string();
+    assert_eq!(serving.with("POST /data/table/secret/People", &session, &entity).await.status, 201);
+    let unseen = serving.with("GET /api/holdings", &session, "").await.json();
+    assert_eq!(unseen["accounts"][0], json!({ "account": DEV, "bytes": 0, "isWhole": true }));
+    assert_eq!(unseen["accounts"][1], json!({ "account": "secret", "bytes": 0, "isWhole": false }));
+    // Asking looks at the tables, behind the answer.
+    let mut seen = unseen;
+    for _ in 0..500 {
+        seen = serving.with("GET /api/holdings", &session, "").await.json();
+        if seen["accounts"][1]["isWhole"] == json!(true) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!((2000..2200).contains(&seen["accounts"][1]["bytes"].as_u64().unwrap()), "{seen}");
+    assert_eq!(seen["accounts"][1]["isWhole"], json!(true));
+
+    let own = serving.sign_in(json!({ "account": "secret", "key": OTHER_KEY })).await.unwrap();
+    let shown = serving.with("GET /api/holdings", &own, "").await.json();
+    assert_eq!(shown["accounts"].as_array().unwrap().len(), 1, "{shown}");
 }

@@ -195,19 +195,42 @@ function Containers() {
     cells={(row) => [row.size ? `${short(row.size.blobs)}${more(row)}` : '–', row.size ? `${bytes(row.size.bytes)}${more(row)}` : '–', short(rateOf('blob', row.name))]} />;
 }
 
-/** The accounts of the session; what the one at hand holds is the sum of what is known of it. */
+/** What each account holds, by the server's last looks; asked for where there are several. */
+function useHoldings(names: string[]) {
+  const [held, setHeld] = useState<Map<string, { bytes: number | null; isWhole: boolean }>>(new Map());
+  const many = names.length > 1;
+  useEffect(() => {
+    if (!many) return;
+    const stop = new AbortController();
+    const load = () => api.get<{ accounts: { account: string; bytes: number | null; isWhole: boolean }[] }>('/api/holdings', {}, stop.signal).then((found) => setHeld(new Map(found.accounts.map((one) => [one.account, one]))), () => {});
+    void load();
+    // The first look at the tables takes a moment.
+    const soon = setTimeout(load, 2000);
+    const timer = setInterval(load, REFRESH_MS);
+    return () => { stop.abort(); clearTimeout(soon); clearInterval(timer); };
+  }, [many, names.join('\n')]);
+  return held;
+}
+
+/** The accounts of the session; what one holds is the sum of what is known of it, and freshest for the one at hand. */
 function Accounts() {
   const names = session.value?.accounts ?? [];
   const found = resources.value;
   const held = (found?.tables ?? []).reduce((sum, table) => sum + (table.sight?.bytes ?? 0), 0) + (found?.containers ?? []).reduce((sum, one) => sum + (one.size?.bytes ?? 0), 0);
   const isPart = found?.tables.some((table) => !table.sight?.isWhole) || found?.containers.some((one) => !one.size?.isWhole);
+  const holdings = useHoldings(names);
+  const size = (name: string) => {
+    if (name === account.value && found) return `${bytes(held)}${isPart ? '+' : ''}`;
+    const known = holdings.get(name);
+    return known && known.bytes !== null ? `${bytes(known.bytes)}${known.isWhole ? '' : '+'}` : '–';
+  };
   const rate = (name: string) => figures.value?.rates?.accounts.find((one) => one.account === name)?.perSecond ?? 0;
   return (
     <section class="panel" aria-label="Accounts">
       <header><h2>Accounts</h2><span class="pill">{names.length}</span><a class="more" href={link('access')}>Keys and SAS</a></header>
       <div class="scroll-x" tabIndex={0} role="region" aria-label="Accounts with size and rate"><table class="res"><thead><tr><th>Account</th><th class="num" title="Tables and containers, as far as they were looked at">Size</th><th class="num">Req/s</th></tr></thead>
         <tbody>{names.map((name) => <tr key={name}><td class="nm">{name === account.value ? <span class="mono">{name}</span> : <button type="button" class="linkish mono" onClick={() => chooseAccount(name)}>{name}</button>}</td>
-          <td class="num">{name === account.value && found ? `${bytes(held)}${isPart ? '+' : ''}` : '–'}</td><td class="num">{short(rate(name))}</td></tr>)}</tbody></table></div>
+          <td class="num">{size(name)}</td><td class="num">{short(rate(name))}</td></tr>)}</tbody></table></div>
     </section>
   );
 }
