@@ -695,6 +695,69 @@ describe('heat marks', () => {
     assert.deepEqual([prepended[0], prepended.at(-1)], [appended.at(-1), appended[0]]);
   });
 
+  test('the map is drawn again for the width that it has', async () => {
+    await client.point('People', 'Turin', 'p-0001');
+    await visit(`heatmap/${ACCOUNT}/People`);
+    const map = page.locator('.hm canvas').first();
+    await map.waitFor();
+    const drawn = () => map.evaluate((canvas) => {
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      // Of the right half, where cells are: what is not transparent.
+      let filled = 0;
+      for (let y = 0; y < canvas.height; y += 7) for (let x = canvas.width >> 1; x < canvas.width; x += 7) if (data[(y * canvas.width + x) * 4 + 3]) filled++;
+      return { canvas: canvas.width / (devicePixelRatio || 1), shown: canvas.clientWidth, box: canvas.parentElement.clientWidth, filled };
+    });
+    for (const width of [1280, 900, 1800, 390, 1280]) {
+      await page.setViewportSize({ width, height: 800 });
+      await until(async () => { const now = await drawn(); return Math.abs(now.canvas - now.shown) <= 1 && now.shown <= now.box && now.filled > 100; }, `the map does not fit a window of ${width}`);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, `at ${width} the page is ${wide} pixels too wide`);
+      await map.focus();
+      await page.keyboard.press('ArrowLeft');
+      await page.locator('[data-test=tip]').waitFor();
+    }
+  });
+
+  test('labels leave out what all rows share, and bars beside latencies show the highest', async () => {
+    await client.point('People', 'Turin', 'p-0001');
+    await page.addInitScript(() => {
+      const { fillText, fillRect } = CanvasRenderingContext2D.prototype;
+      window.texts = new Set();
+      window.bars = [];
+      Object.assign(CanvasRenderingContext2D.prototype, {
+        fillText(text, ...place) { window.texts.add(text.trim()); fillText.call(this, text, ...place); },
+        fillRect(x, y, width, height) { if (this.canvas.getAttribute('role') === 'application') window.bars.push([x, width]); fillRect.call(this, x, y, width, height); },
+      });
+    });
+    await page.route('**/api/heat?**', async (route) => {
+      const answer = await route.fetch();
+      const view = await answer.json();
+      const row = (partition, group, to) => ({ label: `${partition}…`, from: { partition, row: '' }, to: { partition: to, row: '' }, keys: 2, group, is_part: false });
+      view.rows = [row('hour|2026-11-14T19:00', 'hour|', 'hour|2026-11-15T01:00'), row('hour|2026-11-15T01:00', 'hour|', 'user|a'), row('user|a', 'user|', 'user|m'), row('user|m', 'user|', 'user|z')];
+      const seconds = view.columns[0].to - view.columns[0].from;
+      // The first row has much at once, the second a little again and again.
+      view.cells = [{ row: 0, column: 0, value: 30 * seconds, estimated: false }, ...[0, 1, 2, 3].map((column) => ({ row: 1, column, value: 10 * seconds, estimated: false }))];
+      view.marks = [];
+      await route.fulfill({ response: answer, json: view });
+    });
+    await visit(`heatmap/${ACCOUNT}/People`);
+    await until(() => page.evaluate(() => window.texts.has('hour|14T19:00…')), 'the label is not short');
+    const texts = await page.evaluate(() => [...window.texts]);
+    for (const text of ['hour|15T01:00…', 'user|a…', 'user|m…', 'total over keys']) assert.ok(texts.includes(text), `${text} is not among ${texts}`);
+    /** The widths of the bars beside the rows: they are the rightmost rectangles. */
+    const beside = async () => {
+      const bars = await page.evaluate(() => window.bars);
+      const right = Math.max(...bars.map(([x]) => x));
+      return bars.filter(([x]) => x === right).slice(-4).map(([, width]) => width);
+    };
+    const [once, often] = await beside();
+    assert.ok(often > once, 'operations are not added up');
+    await page.getByRole('button', { name: 'Latency' }).click();
+    await until(() => page.evaluate(() => window.texts.has('highest over keys')), 'the bars are totals');
+    const [slowest, slow] = await beside();
+    assert.ok(slowest > slow * 2, 'latencies are added up');
+  });
+
   test('on a phone the range can be chosen, and a tap shows a cell', async () => {
     const phone = await openPage(browser, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
     try {
@@ -702,6 +765,7 @@ describe('heat marks', () => {
       await phone.goto(`${server.console}#/heatmap/${ACCOUNT}/People`);
       const map = phone.locator('.hm canvas');
       await map.waitFor();
+      await phone.getByText('Drag sideways over the map to zoom in').waitFor();
       await phone.getByRole('group', { name: 'Time range' }).getByRole('button', { name: '15 min' }).tap();
       await until(async () => (await phone.getByRole('group', { name: 'Time range' }).getByRole('button', { name: '15 min' }).getAttribute('aria-pressed')) === 'true', 'the range is not chosen');
       await until(async () => {

@@ -88,6 +88,7 @@ export function HeatPage({ table }: { table: string }) {
           : isEmpty ? <Empty icon="heat" title="No requests in this window" actions={zoom ? <button type="button" class="btn" onClick={back}>Back</button> : undefined}>The map of <code>{name}</code> fills as clients ask for its entities.</Empty>
           : found ? <Canvas view={found} metric={metric} isZoomed={zoom !== null} onZoom={(next) => setZooms([...zooms, next])} onBack={back} table={name} /> : <div class="hm placeholder" />}
       </section>
+      {found && !isEmpty && <p class="small dim only-s touchhint">{zoom ? 'Tap twice to go back one step; Whole range shows all again.' : 'Tap a cell for its figures. Drag sideways over the map to zoom in.'}</p>}
       {found && found.marks.length > 0 && (
         <div class="panel seen">{found.marks.map((mark, index) => (
           <div key={index}><h3 class="row"><span class="mk">{index + 1}</span>{MARKS[mark.kind]?.[0]}</h3><p>{mark.text} {MARKS[mark.kind]?.[1] && <a href={advice(mark.kind, name)}>{MARKS[mark.kind]?.[1]}</a>}</p></div>
@@ -95,6 +96,35 @@ export function HeatPage({ table }: { table: string }) {
       )}
     </Shell>
   );
+}
+
+/** How much of its text every row of a group has, up to the last sign that parts it: it tells no row from another. */
+function sharedLength(texts: string[], least: number): number {
+  const [first = '', ...others] = texts;
+  if (!others.length) return least;
+  let length = first.length;
+  for (const text of others) while (!text.startsWith(first.slice(0, length))) length--;
+  while (length > least && !/[-_|:/. ]/.test(first[length - 1] ?? '')) length--;
+  return Math.max(least, length);
+}
+
+/** What stands beside each row: its prefix, and of the rest what differs in its group. A part of a partition is named by RowKeys. */
+function labels(rows: HeatView['rows']): string[] {
+  type Row = HeatView['rows'][number];
+  const shared = (group: (row: Row) => string, text: (row: Row) => string, least: (name: string) => number) => {
+    const names = [...new Set(rows.map(group))];
+    return new Map(names.map((name) => [name, sharedLength([...new Set(rows.filter((row) => group(row) === name).map(text).filter(Boolean))], least(name))]));
+  };
+  const keys = shared((row) => row.group, (row) => row.from.partition, (group) => group.length);
+  const parts = shared((row) => (row.is_part ? row.from.partition : ''), (row) => (row.is_part ? row.from.row : ''), () => 0);
+  return rows.map((row, index) => {
+    const before = rows[index - 1];
+    if (row.is_part && before?.is_part && before.from.partition === row.from.partition) return `  / ${row.from.row.slice(parts.get(row.from.partition) ?? 0)}`;
+    const name = row.is_part ? row.from.partition : row.label;
+    const cut = keys.get(row.group) ?? 0;
+    // Without a prefix nothing stands in front of what differs, so it is told that something was dropped.
+    return cut > row.group.length && row.from.partition.startsWith(row.group) ? `${row.group || '…'}${name.slice(cut)}` : name || '(empty)';
+  });
 }
 
 interface Layout { left: number; top: number; width: number; height: number; rows: [number, number][]; cell: number; isSmall: boolean; total: number; bottom: number }
@@ -107,6 +137,8 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
   const [hover, setHover] = useState<{ row: number; column: number } | null>(null);
   const [drag, setDrag] = useState<{ x: number; y: number; toX: number; toY: number; keysOnly: boolean; moved: boolean } | null>(null);
   const layout = useRef<Layout | null>(null);
+  // A tip has the place that its cell had before the width changed.
+  useLayoutEffect(() => setHover(null), [width]);
   const dark = isDark.value;
   const seconds = (column: number) => { const one = view.columns[column]; return one ? Math.max(1, one.to - one.from) : 1; };
   const values = useMemo(() => {
@@ -159,13 +191,16 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
     const xOf = (column: number) => left + column * cell;
     const rowSums = view.rows.map(() => 0);
     const columnSums = view.columns.map(() => 0);
+    // Percentiles do not add up: beside them stands the highest.
+    const isPeak = metric === 'latency';
+    const join = (sum: number, value: number) => (isPeak ? Math.max(sum, value) : sum + value);
     view.rows.forEach((_, row) => {
       const [at, height] = rows[row] ?? [0, 0];
       const from = Math.round(at), to = Math.round(at + height);
       view.columns.forEach((_, column) => {
         const value = values.grid[row * view.columns.length + column] ?? 0;
-        rowSums[row] = (rowSums[row] ?? 0) + value;
-        columnSums[column] = (columnSums[column] ?? 0) + value;
+        rowSums[row] = join(rowSums[row] ?? 0, value);
+        columnSums[column] = join(columnSums[column] ?? 0, value);
         const begin = Math.floor(xOf(column));
         context.fillStyle = colour(level(value));
         context.fillRect(begin, from, Math.ceil(xOf(column + 1)) - begin, to - from);
@@ -185,7 +220,7 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
       context.restore();
       index = end;
     }
-    // Totals over the keys above, over time beside.
+    // Totals, or the highest, over the keys above, over time beside.
     const topScale = scaleLinear().domain([0, Math.max(1e-9, ...columnSums)]).range([0, top - 8]);
     context.fillStyle = bar;
     columnSums.forEach((sum, column) => { const height = topScale(sum); context.fillRect(xOf(column), top - 4 - height, Math.max(1, cell - 0.3), height); });
@@ -193,8 +228,9 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
       const sideScale = scaleLinear().domain([0, Math.max(1e-9, ...rowSums)]).range([0, right - 8]);
       rowSums.forEach((sum, row) => { const [at, height] = rows[row] ?? [0, 0]; context.fillRect(left + plotWidth + 6, at + 1, Math.max(1, sideScale(sum)), Math.max(1, height - 2)); });
     }
-    if (!isSmall) { context.font = `11px ${sans}`; context.fillStyle = text3; context.textBaseline = 'alphabetic'; context.textAlign = 'left'; context.fillText('total over keys', 0, top - 8); }
+    if (!isSmall) { context.font = `11px ${sans}`; context.fillStyle = text3; context.textBaseline = 'alphabetic'; context.textAlign = 'left'; context.fillText(isPeak ? 'highest over keys' : 'total over keys', 0, top - 8); }
     // The first label of each group, then as many as fit.
+    const names = labels(view.rows);
     let lastLabel = -99;
     view.rows.forEach((row, index) => {
       const [at, height] = rows[index] ?? [0, 0];
@@ -207,7 +243,7 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
       if (nextGap - 2 - at - (height > 13 ? (height - 11) / 2 : 0) < LABEL_HEIGHT) return;
       if (at - lastLabel < (first || (row.is_part && !isSlice) ? 12 : 24)) return;
       const strong = first || (row.is_part && !isSlice);
-      const name = isSlice ? `  / ${row.from.row}` : row.is_part ? row.from.partition : row.label || '(empty)';
+      const name = names[index] ?? '';
       context.font = `${strong ? '600 ' : ''}11px ${mono}`; context.fillStyle = strong ? text : text2; context.textBaseline = 'top'; context.textAlign = 'left';
       const shift = height > 13 ? (height - 11) / 2 : 0;
       const count = row.is_part ? 'slice' : row.keys === 1 ? '1 key' : `${short(row.keys)} keys`;
@@ -257,7 +293,7 @@ function Canvas({ view, metric, isZoomed, onZoom, onBack, table }: { view: HeatV
     }
     const scale = legend.current?.getContext('2d');
     if (scale) for (let x = 0; x < 440; x++) { scale.fillStyle = colour(x / 440); scale.fillRect(x, 0, 1, 20); }
-  }, [view, values, width, dark, hover, drag]);
+  }, [view, values, metric, width, dark, hover, drag]);
 
   const at = (event: PointerEvent) => {
     const place = layout.current, bounds = canvas.current?.getBoundingClientRect();
