@@ -12,8 +12,10 @@ import { CreateDialog, Icon, Toasts } from './ui';
 
 const PAGES = [
   ['overview', 'Overview', 'home', 'g o'], ['heatmap', 'Heat map', 'heat', 'g h'], ['advisor', 'Advisor', 'adv', 'g a'],
-  ['live', 'Live requests', 'live', 'g l'], ['access', 'Accounts and SAS', 'key', 'g s'],
+  ['live', 'Live requests', 'live', 'g l'], ['access', 'Accounts and SAS', 'key', 'g s'], ['cluster', 'Cluster', 'cluster', 'g c'],
 ] as const;
+/** The pages that there are: one about servers that share a store is for those alone. */
+const pages = () => PAGES.filter(([id]) => id !== 'cluster' || (server.value?.members.length ?? 0) > 0);
 
 export const NAMES: Record<string, { rule: string; pattern: RegExp; create: (name: string) => Promise<unknown> }> = {
   table: {
@@ -85,7 +87,7 @@ function useKeys(openPalette: () => void, closeNav: () => void) {
       }
       if (event.key === 'g') pressedG = Date.now();
       else if (Date.now() - pressedG < 900) {
-        const page = PAGES.find(([, , , keys]) => keys === `g ${event.key}`);
+        const page = pages().find(([, , , keys]) => keys === `g ${event.key}`);
         pressedG = 0;
         if (page) go(link(page[0]));
       }
@@ -106,15 +108,12 @@ function Side() {
     <aside class="side" id="side">
       <div class="brand"><svg viewBox="0 0 18 18" aria-hidden="true" fill="currentColor"><path d="M1 2h16v3.4H1zM1 7h4.4v9H1zM7 7h10v3.7H7zM7 12.3h10V16H7z" /></svg>Tavola<span class="ver faint xs">{server.value?.version}</span></div>
       <nav class="nav" aria-label="Main">
-        {PAGES.map(([id, label, icon]) => (
+        {pages().map(([id, label, icon]) => (
           <a key={id} href={link(id)} aria-current={place.page === id ? 'page' : undefined}>
             <Icon name={icon} />{label}
             {id === 'advisor' && findingsCount.value > 0 && <span class="pill warn" title={`${findingsCount.value} findings`}>{findingsCount.value}</span>}
           </a>
         ))}
-        {(server.value?.members.length ?? 0) > 0 && (
-          <a href={link('cluster')} aria-current={place.page === 'cluster' ? 'page' : undefined}><Icon name="cluster" />Cluster</a>
-        )}
       </nav>
       <Tree />
       <div class="side-foot"><span class={`dot ${isBad ? 'bad' : lost || !state ? 'warn' : ''}`} />
@@ -175,7 +174,7 @@ function Palette({ onClose }: { onClose: () => void }) {
   const found = resources.value;
   const targets = useMemo(() => {
     const at = account.value;
-    const all: { label: string; hint: string; run: () => void }[] = PAGES.map(([id, label, , keys]) => ({ label, hint: keys, run: () => go(link(id)) }));
+    const all: { label: string; hint: string; run: () => void }[] = pages().map(([id, label, , keys]) => ({ label, hint: keys, run: () => go(link(id)) }));
     for (const table of found?.tables ?? []) all.push({ label: table.name, hint: 'table', run: () => go(link('table', at, table.name)) });
     for (const queue of found?.queues ?? []) all.push({ label: queue.name, hint: 'queue', run: () => go(link('queue', at, queue.name)) });
     for (const one of found?.containers ?? []) all.push({ label: one.name, hint: 'container', run: () => go(link('container', at, one.name)) });
@@ -192,17 +191,16 @@ function Palette({ onClose }: { onClose: () => void }) {
   };
   return (
     <dialog ref={box} class="palette" aria-label="Go to" onCancel={(event) => { event.preventDefault(); onClose(); }} onClick={(event) => { if (event.target === box.current) onClose(); }}>
-      <input class="inp" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={list.length ? `pal-${chosen}` : undefined}
+      <input class="inp" role="combobox" aria-expanded={list.length > 0} aria-controls={list.length ? 'palette-list' : undefined} aria-activedescendant={list.length ? `pal-${chosen}` : undefined}
         aria-label="Go to" placeholder="Table, queue, container, page or command" value={text} autocomplete="off"
         onInput={(event) => { setText(event.currentTarget.value); setChosen(0); }} onKeyDown={onKey} />
-      <ul id="palette-list" role="listbox" aria-label="Places">
+      {list.length > 0 ? <ul id="palette-list" role="listbox" aria-label="Places">
         {list.map((target, index) => (
           <li key={`${target.hint}/${target.label}`} role="option" id={`pal-${index}`} aria-selected={index === chosen} onClick={() => run(index)} onMouseMove={() => setChosen(index)}>
             <span class="ellip">{target.label}</span><span class="count">{target.hint}</span>
           </li>
         ))}
-        {!list.length && <li class="empty">Nothing by that name</li>}
-      </ul>
+      </ul> : <p class="none" role="status">Nothing by that name</p>}
     </dialog>
   );
 }

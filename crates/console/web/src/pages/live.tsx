@@ -19,7 +19,7 @@ export function matches(item: TailItem, text: string): boolean {
       case 'status': return compare(item.status);
       case 'ms': return compare(item.total);
       case 'code': return (item.code ?? '').toLowerCase().includes(value);
-      case 'table': case 'queue': case 'container': return (item.resource ?? '').toLowerCase().startsWith(value);
+      case 'table': case 'queue': case 'container': return item.service === (name === 'container' ? 'blob' : name) && (item.resource ?? '').toLowerCase().startsWith(value);
       default: return `${item.text} ${item.operation ?? ''} ${item.code ?? ''} ${PLAN_NAMES[item.kind] ?? ''} ${item.clientId ?? ''}`.toLowerCase().includes(word);
     }
   });
@@ -48,10 +48,12 @@ export function LivePage() {
   const last = seconds[seconds.length - 2] ?? seconds[seconds.length - 1] ?? [];
   const rate = last.slice(1).reduce((sum, count) => sum + count, 0);
   const { shown: sent, of } = tailShare.value;
-  const sampling = of > sent ? `showing ${whole(sent)} of ${whole(of)}/s, errors first` : 'showing all';
+  const sampling = `${short(rate)}/s, ${of > sent ? `showing ${whole(sent)} of ${whole(of)}/s, errors first` : 'showing all'}`;
+  // A page that is paused still says how much of the requests it gets.
+  const state = (long: boolean) => (streamLost.value ? 'stream lost' : paused ? `Paused${long && open >= 0 ? ' while a request is open' : ''} · ${sampling}` : sampling);
   const actions = (
     <>
-      <span class="row small dim hide-s" data-test="sampling"><span class={`dot ${paused || streamLost.value ? 'warn' : ''}`} />{streamLost.value ? 'stream lost' : paused ? (open >= 0 ? 'Paused while a request is open' : 'Paused') : `${short(rate)}/s, ${sampling}`}</span>
+      <span class="row small dim hide-s" data-test="sampling"><span class={`dot ${paused || streamLost.value ? 'warn' : ''}`} />{state(true)}</span>
       <button type="button" class="btn" title="Space" onClick={() => pause(!paused)}><Icon name={paused ? 'play' : 'pause'} small />{paused ? 'Resume' : 'Pause'}</button>
     </>
   );
@@ -63,7 +65,7 @@ export function LivePage() {
         <div class="row wrap">{KINDS.map((kind, index) => <button type="button" key={kind} class={`chip toggle ${kind}`} aria-pressed={!off.has(kind)} onClick={() => toggle(kind)}>{PLAN_NAMES[kind]} <span class="c">{percent(all ? (totals[index] ?? 0) / all : 0)}</span></button>)}</div>
       </div>
       <section class="panel">
-        <div class="row xs faint ratehead"><span>Requests per second by plan kind, last 2 min</span><span class="grow" /><span class="only-s">{streamLost.value ? 'stream lost' : paused ? 'Paused' : `${short(rate)}/s, ${sampling}`}</span><span class="hide-s">peak {whole(Math.max(0, ...seconds.map((second) => second.slice(1).reduce((sum, count) => sum + count, 0))))}</span></div>
+        <div class="row xs faint ratehead"><span>Requests per second by plan kind, last 2 min</span><span class="grow" /><span class="only-s">{state(false)}</span><span class="hide-s">peak {whole(Math.max(0, ...seconds.map((second) => second.slice(1).reduce((sum, count) => sum + count, 0))))}</span></div>
         <Rate seconds={seconds} />
         <div class="scroll-x lvbox" tabIndex={0} role="region" aria-label="Requests"><table class="lv" role="treegrid" aria-label="Requests">
           <thead><tr><th>Time</th><th class="c-s">Operation</th><th>Request</th><th>Plan</th><th class="num c-s">Read → sent</th><th class="num">Status</th><th>Latency</th></tr></thead>

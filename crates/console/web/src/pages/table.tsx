@@ -201,7 +201,7 @@ function Grid(props: {
   if (failure) {
     return (
       <div class="gridbox"><Empty icon="warn" role="alert" title={failure.code === 'InvalidInput' ? 'The filter does not parse' : 'The query failed'}
-        actions={<>{failure.position >= 0 && <button type="button" class="btn" onClick={() => props.onFix(failure.position)}>Go to character {failure.position + 1}</button>}<button type="button" class="btn" onClick={props.onClear}>Clear the filter</button></>}>
+        actions={<>{failure.position >= 0 && <button type="button" class="btn" onClick={() => props.onFix(failure.position)}>Go to position {failure.position}</button>}<button type="button" class="btn" onClick={props.onClear}>Clear the filter</button></>}>
         {failure.message}. Nothing was read. <code>{failure.code}</code></Empty></div>
     );
   }
