@@ -104,7 +104,7 @@ fn chromium() -> Result<(), String> {
 }
 
 fn browser(select: &Select) -> Outcome {
-    tests(&["console", "insight"], &[], select)
+    tests(&["console", "insight", "axe"], &[], select)
 }
 
 /// Whether the test of the page of a cluster has this name.

@@ -69,7 +69,7 @@ export function Empty(props: { icon: string; title: string; children?: Component
   return (
     <div class="empty" role={props.role}>
       <Icon name={props.icon} />
-      <h3>{props.title}</h3>
+      <h2>{props.title}</h2>
       {props.children && <p>{props.children}</p>}
       {props.actions && <div class="row wrap">{props.actions}</div>}
     </div>

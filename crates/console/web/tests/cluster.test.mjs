@@ -4,17 +4,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
-import axe from 'axe-core';
-import { launch, openPage, startServer, storage, until } from './support.mjs';
+import { checkAccess, launch, openPage, startServer, storage, until } from './support.mjs';
 
 const engine = JSON.parse(process.env.TAVOLA_CLUSTER_ARGUMENTS ?? '[]');
 const skip = engine.length === 0 && 'TAVOLA_CLUSTER_ARGUMENTS names no cluster';
-
-async function checkAccess(page, what) {
-  await page.evaluate(axe.source);
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
-  assert.deepEqual(found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 160)}`), [], what);
-}
 
 /** A port that nothing listens on. */
 async function freePort() {

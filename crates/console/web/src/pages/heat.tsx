@@ -91,7 +91,7 @@ export function HeatPage({ table }: { table: string }) {
       {found && !isEmpty && <p class="small dim only-s touchhint">{zoom ? 'Tap twice to go back one step; Whole range shows all again.' : 'Tap a cell for its figures. Drag sideways over the map to zoom in.'}</p>}
       {found && found.marks.length > 0 && (
         <div class="panel seen">{found.marks.map((mark, index) => (
-          <div key={index}><h3 class="row"><span class="mk">{index + 1}</span>{MARKS[mark.kind]?.[0]}</h3><p>{mark.text} {MARKS[mark.kind]?.[1] && <a href={advice(mark.kind, name)}>{MARKS[mark.kind]?.[1]}</a>}</p></div>
+          <div key={index}><h2 class="row"><span class="mk">{index + 1}</span>{MARKS[mark.kind]?.[0]}</h2><p>{mark.text} {MARKS[mark.kind]?.[1] && <a href={advice(mark.kind, name)}>{MARKS[mark.kind]?.[1]}</a>}</p></div>
         ))}</div>
       )}
     </Shell>
