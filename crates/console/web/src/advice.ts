@@ -5,6 +5,8 @@ import * as api from './api';
 import { findingsCount, read, write } from './store';
 
 export interface KeyPart { text: string; new: boolean }
+/** A figure of the recorded requests as it is, and as it would be with the fix. */
+export interface Gain { kind: string; before: number; after: number; basis: string }
 export interface Finding {
   id: string; rule: string; severity: 'info' | 'warning' | 'bad'; title: string; fact: string; pattern: string;
   guide_section: string; advice: string; price: string; account: string;
@@ -13,6 +15,7 @@ export interface Finding {
   plan: string | null;
   example: { request: string; at: number; rows_scanned: number; rows_returned: number; total_ms: number } | null;
   keys: { label: string; partition: KeyPart[]; row: KeyPart[] }[];
+  gains?: Gain[];
   what_if: { partition: string; row: string; is_index: boolean } | null;
   requests_per_hour: number; rows_scanned: number; rows_returned: number; weight: number; cost_per_month: number | null;
 }

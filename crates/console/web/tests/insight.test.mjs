@@ -145,7 +145,7 @@ describe('findings', () => {
     await page.route('**/api/findings', async (route) => {
       const answer = await route.fetch();
       const { findings } = await answer.json();
-      const hot = { id: `hot-account/${ACCOUNT}`, rule: 'hot-account', severity: 'bad', title: 'The account takes 21,000 requests a second', fact: 'It was beyond the promise for 9 s.', pattern: '', guide_section: 'Scalability targets', advice: 'Spread the tables.', price: '', account: ACCOUNT, table: '', shape: null, plan: null, example: null, keys: [], what_if: null, requests_per_hour: 0, rows_scanned: 0, rows_returned: 0, weight: 0, cost_per_month: null };
+      const hot = { id: `hot-account/${ACCOUNT}`, rule: 'hot-account', severity: 'bad', title: 'The account takes 21,000 requests a second', fact: 'It was beyond the promise for 9 s.', pattern: '', guide_section: 'Scalability targets', advice: 'Spread the tables.', price: '', account: ACCOUNT, table: '', shape: null, plan: null, example: null, keys: [], gains: [{ kind: 'requests', before: 500, after: 5, basis: 'in transactions of up to 100 <b>entities</b>' }], what_if: null, requests_per_hour: 0, rows_scanned: 0, rows_returned: 0, weight: 0, cost_per_month: null };
       await route.fulfill({ response: answer, json: { findings: [hot, ...findings] } });
     });
     await page.route('**/api/heat?**', async (route) => {
@@ -161,6 +161,8 @@ describe('findings', () => {
     const card = page.locator('.card', { hasText: 'The account takes' });
     await card.locator('.meta').getByText(ACCOUNT).waitFor();
     assert.equal(await card.getByRole('link').count(), 0, 'it links to a table that it does not name');
+    assert.match(await card.locator('.ba').innerText(), /Requests\s+500\s+5$/);
+    await card.getByText('in transactions of up to 100 <b>entities</b>').waitFor();
     await page.locator('.card', { hasText: 'Email eq ?' }).getByRole('link', { name: 'Open heat map' }).waitFor();
     assert.deepEqual((await page.getByLabel('Scope').locator('option').allInnerTexts().catch(() => [])).filter((text) => !text.trim()), []);
     await checkAccess(page, 'a finding about the account');

@@ -4,17 +4,18 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 
-const root = resolve(import.meta.dirname, '../../../..');
-export const program = process.env.TAVOLA_BINARY ?? join(root, 'target/debug/tavola');
+/** The server under test: the one that `cargo xtask console` has built. */
+export const program = process.env.TAVOLA_BINARY;
 const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync) ?? 'chromium';
 const WAIT_MS = 60_000;
 
 /** Starts `tavola serve` in a temporary folder; ends with `stop`. `restart` starts it again, on the same ports. */
 export async function startServer(...more) {
+  assert(program, 'TAVOLA_BINARY names no server: `cargo xtask console` builds one and names it');
   const folder = mkdtempSync(join(tmpdir(), 'tavola-console-'));
   const ready = join(folder, 'ready');
   let [child, ended] = [null, null];

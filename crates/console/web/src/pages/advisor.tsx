@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import * as api from '../api';
-import { allFindings, attempt, attemptFirst, findings, findingsError, ignore, ignored, loadFindings, reportOf, subject, unignore, type Finding, type Hot, type KeyPart, type Report } from '../advice';
+import { allFindings, attempt, attemptFirst, findings, findingsError, ignore, ignored, loadFindings, reportOf, subject, unignore, type Finding, type Gain, type Hot, type KeyPart, type Report } from '../advice';
 import { place, query, recipe, type Language } from '../recipe';
 import { bytes, ms, PLAN_CLASS, PLAN_NAMES, short, whole } from '../format';
 import { here, link, resources, say } from '../store';
@@ -96,8 +96,9 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
           {finding.price && <p class="small dim pricenote">{finding.price}</p>}
           {example && <><div class="sub exhead">A real request</div><div class="cs exbox"><bdi>{example.request}</bdi><Copy text={example.request} label="Copy request" /></div><p class="small dim">read {whole(example.rows_scanned)}, sent {whole(example.rows_returned)}, {ms(example.total_ms)}</p></>}</div>
         <div>
+          {(finding.gains ?? []).map((gain) => <Gained key={gain.kind} gain={gain} />)}
           {tried && <Tried report={tried} own={finding.shape} />}{failure && <ErrorNote error={failure} />}
-          {!tried && finding.rows_scanned > 0 && <><div class="sub">Rows read for rows sent</div><div class="ba"><span class="m">Rows</span><i class="b full" /><span class="v dim" title={whole(finding.rows_scanned)}>{finding.rows_scanned < 1e7 ? whole(finding.rows_scanned) : short(finding.rows_scanned)}</span><i class="a" style={{ width: `${Math.max(0.6, 100 / Math.max(1, ratio))}%` }} /><span class="v n" title={whole(finding.rows_returned)}>{finding.rows_returned < 1e7 ? whole(finding.rows_returned) : short(finding.rows_returned)}</span></div></>}
+          {!tried && !finding.gains?.length && finding.rows_scanned > 0 && <><div class="sub">Rows read for rows sent</div><div class="ba"><span class="m">Rows</span><i class="b full" /><span class="v dim" title={whole(finding.rows_scanned)}>{finding.rows_scanned < 1e7 ? whole(finding.rows_scanned) : short(finding.rows_scanned)}</span><i class="a" style={{ width: `${Math.max(0.6, 100 / Math.max(1, ratio))}%` }} /><span class="v n" title={whole(finding.rows_returned)}>{finding.rows_returned < 1e7 ? whole(finding.rows_returned) : short(finding.rows_returned)}</span></div></>}
         </div>
       </div>
       <div class="acts">
@@ -109,6 +110,18 @@ function Card({ finding, rank, currency }: { finding: Finding; rank: number; cur
       </div>
       {coding && <Recipe finding={finding} command={whatif} onClose={() => setCoding(false)} />}
     </article>
+  );
+}
+
+const GAINS: Record<string, string> = { requests: 'Requests', bytes: 'Bytes', rows: 'Rows read', properties: 'Properties', 'refused-writes': 'Refused writes' };
+
+/** What a fix gains that is not about keys: bars before and after, and what is assumed. */
+function Gained({ gain }: { gain: Gain }) {
+  const shown = (value: number) => (gain.kind === 'bytes' ? bytes(value) : value < 1e7 ? whole(value) : short(value));
+  return (
+    <div class="tried"><div class="sub">With the fix</div>
+      <div class="ba"><span class="m">{GAINS[gain.kind] ?? gain.kind}</span><i class="b full" /><span class="v dim" title={whole(gain.before)}>{shown(gain.before)}</span><i class="a" style={{ width: `${Math.max(0.6, (100 * gain.after) / Math.max(1, gain.before))}%` }} /><span class="v n" title={whole(gain.after)}>{shown(gain.after)}</span></div>
+      <p class="small dim">{gain.basis}</p></div>
   );
 }
 
