@@ -4,7 +4,8 @@
 //!
 //! 1. It drops the contents of spaces that are gone. A space is made before its first content and never comes back.
 //! 2. It reads the rows of every container for blobs that have something old: uncommitted blocks, deleted states that can no
-//!    longer be restored, rows that were written in advance and given up. It tidies those.
+//!    longer be restored, rows that were written in advance and given up, rows that nothing names because a server ended
+//!    before it had removed them. It tidies those.
 //! 3. It visits every content, reads all of it, so that damage is found while there are copies elsewhere, and asks the
 //!    partition that owns it whether a row names it. It drops those that none does, but only when they are a day old:
 //!    uploads are held to twelve hours, so by then a row names a content or none ever will.
@@ -24,7 +25,8 @@ use super::Blobs;
 use super::change::BlobLocation;
 use super::list::NAMES_FROM;
 use super::prepare::decode_note;
-use super::rows::{EARLIER, Earlier, NOTE, STAGE_ROW, Stage, damaged, earlier_row, note_row};
+use super::rows::{EARLIER, Earlier, NOTE, PIECES, STAGE_ROW, Stage, damaged, earlier_row, note_row};
+use super::tidy::Names;
 use crate::catalog::ResourceKind;
 use crate::failure::Failure;
 
@@ -171,18 +173,25 @@ impl Blobs {
     async fn tidy_container(&self, space: SpaceId, pace: ScrubPace) -> Result<u64, Failure> {
         let now = self.clock.now();
         let (mut from, mut tidied) = (Position::partition_start(&[NAMES_FROM]), 0);
+        // A step may end among the rows of a blob, so what is known of that blob lasts longer.
+        let mut blob = BlobSeen::at(&[]);
         loop {
             let began = Instant::now();
             let (mut old, mut rows, mut next): (Vec<Vec<u8>>, usize, Option<Position>) =
                 (Vec::new(), 0, None);
             let mut visit = |row: ScannedRow<'_>| {
                 rows += 1;
-                let is_known = old.last().is_some_and(|last| last == row.partition);
-                if !is_known && (rows >= ROWS_A_STEP || old.len() >= BLOBS_A_STEP) {
+                if blob.partition != row.partition {
+                    blob = BlobSeen::at(row.partition);
+                }
+                if blob.is_old {
+                    return ControlFlow::Continue(());
+                }
+                if rows >= ROWS_A_STEP || old.len() >= BLOBS_A_STEP {
                     next = Some(Position::at(row.partition, row.row));
                     return ControlFlow::Break(());
                 }
-                if !is_known && is_old(&row, now) {
+                if blob.finds_old(&row, now) {
                     old.push(row.partition.to_vec());
                 }
                 ControlFlow::Continue(())
@@ -284,7 +293,35 @@ impl Blobs {
     }
 }
 
-/// Whether a row of a blob has had its time. What cannot be read is left to whoever reads the blob.
+/// What a scan has seen of the blob that it is at.
+struct BlobSeen {
+    partition: Vec<u8>,
+    is_old: bool,
+    /// What its rows name; `None` once one cannot be read. That is left to whoever reads the blob.
+    names: Option<Names>,
+}
+
+impl BlobSeen {
+    fn at(partition: &[u8]) -> Self {
+        Self { partition: partition.to_vec(), is_old: false, names: Some(Names::default()) }
+    }
+
+    /// Takes the next row; whether it has had its time, or nothing names it. The scan may be of several moments, so
+    /// whoever removes something looks again.
+    fn finds_old(&mut self, row: &ScannedRow<'_>, now: DateTime) -> bool {
+        let Some(names) = &mut self.names else { return false };
+        if row.row.first().is_some_and(|kind| *kind >= PIECES) {
+            self.is_old = names.is_dead(row.row);
+        } else if names.add(row.row, &row.body).is_none() {
+            self.names = None;
+        } else {
+            self.is_old = is_old(row, now);
+        }
+        self.is_old
+    }
+}
+
+/// Whether a row of a blob has had its time.
 fn is_old(row: &ScannedRow<'_>, now: DateTime) -> bool {
     if row.row == STAGE_ROW {
         return Stage::decode(&row.body).is_some_and(|stage| is_stage_old(&stage, now));

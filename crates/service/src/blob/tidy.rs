@@ -38,7 +38,7 @@ const ATTEMPTS_MAX: usize = 8;
 
 /// What the states, the stage and the notes of a blob name: what else is there is dead.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Names {
+pub(crate) struct Names {
     generations: HashSet<u64>,
     stage: Option<u64>,
     contents: HashSet<ContentId>,
@@ -182,15 +182,7 @@ impl Blobs {
         for _ in 0..ATTEMPTS_MAX {
             let mut dead = DeadRows::default();
             self.visit_rows(location, &[], from, |row, body| {
-                let Some((kind, generation, _)) = split_row(row) else {
-                    return Some(ControlFlow::Continue(()));
-                };
-                let is_alive = match kind {
-                    PIECES | PAGES => before.generations.contains(&generation),
-                    STAGED => before.stage == Some(generation),
-                    _ => true,
-                };
-                if is_alive {
+                if !before.is_dead(row) {
                     return Some(ControlFlow::Continue(()));
                 }
                 if dead.rows.len() >= DEAD_ROWS_MAX || dead.contents.len() >= CONTENTS_MAX {
@@ -214,27 +206,46 @@ impl Blobs {
     async fn names(&self, location: &BlobLocation) -> Result<Names, Failure> {
         let mut names = Names::default();
         self.visit_rows(location, &[], &[], |row, body| {
-            if row == STAGE_ROW {
-                names.stage = Some(Stage::decode(&body)?.generation);
-                return Some(ControlFlow::Continue(()));
+            if row.first().is_some_and(|kind| *kind >= PIECES) {
+                return Some(ControlFlow::Break(()));
             }
-            let record = match row.first()? {
-                _ if row == RECORD_ROW => Record::decode(&body)?,
-                &EARLIER => Earlier::decode(&body)?.record,
-                &NOTE => {
-                    names.generations.insert(split_row(row)?.1);
-                    return Some(ControlFlow::Continue(()));
-                }
-                kind if *kind >= PIECES => return Some(ControlFlow::Break(())),
-                // A row of a newer server, which may name what looks dead.
-                _ => return None,
-            };
-            names.generations.extend(record.body.generations());
-            names.contents.extend(record.body.content());
+            names.add(row, &body)?;
             Some(ControlFlow::Continue(()))
         })
         .await?;
         Ok(names)
+    }
+}
+
+impl Names {
+    /// Adds what a row in front of the rows of generations names. `None` if it does not say what it should, or is of a
+    /// newer server and may name what looks dead.
+    pub fn add(&mut self, row: &[u8], body: &[u8]) -> Option<()> {
+        let record = match *row.first()? {
+            _ if row == RECORD_ROW => Record::decode(body)?,
+            _ if row == STAGE_ROW => {
+                self.stage = Some(Stage::decode(body)?.generation);
+                return Some(());
+            }
+            EARLIER => Earlier::decode(body)?.record,
+            NOTE => {
+                self.generations.insert(split_row(row)?.1);
+                return Some(());
+            }
+            _ => return None,
+        };
+        self.generations.extend(record.body.generations());
+        self.contents.extend(record.body.content());
+        Some(())
+    }
+
+    /// Whether a row is of a generation that nothing names. All that names one must have been added.
+    pub fn is_dead(&self, row: &[u8]) -> bool {
+        match split_row(row) {
+            Some((PIECES | PAGES, generation, _)) => !self.generations.contains(&generation),
+            Some((STAGED, generation, _)) => self.stage != Some(generation),
+            _ => false,
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use tavola_model::{
     BlobMoment, BlobName, BlobOutcome, BlobPath, BlobTarget, BlockId, BlockSource, ByteRange, Clock, Command,
     ContainerConditions, ContainerName, CopyBlob, CopySource, CreateContainer, DateTime, DeleteBlob,
     DeleteContainer, DeleteRetention, DeleteSnapshots, ErrorCode, GetBlob, GetBlobProperties, Metadata,
-    NewBlob, NewKind, Outcome, PublicAccess, PutBlob, PutBlock, PutBlockList, RehydratePriority,
-    ServiceError, ServicePropertiesPatch, SnapshotBlob, StorageService, TransferSums,
+    NewBlob, NewKind, Outcome, PublicAccess, PutBlob, PutBlock, PutBlockList, PutPages, RehydratePriority,
+    SequenceConditions, ServiceError, ServicePropertiesPatch, SnapshotBlob, StorageService, TransferSums,
 };
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
@@ -291,6 +291,17 @@ pub fn append(name: &str, body: &Bytes, conditions: AppendConditions) -> BlobCom
         length: Some(body.len() as u64),
         sums: TransferSums::default(),
         append: conditions,
+        conditions: BlobConditions::default(),
+    })
+}
+
+pub fn put_pages(name: &str, first: u64, body: &Bytes) -> BlobCommand {
+    BlobCommand::PutPages(PutPages {
+        blob: path(name),
+        first,
+        length: body.len() as u64,
+        sums: TransferSums::default(),
+        sequence: SequenceConditions::default(),
         conditions: BlobConditions::default(),
     })
 }

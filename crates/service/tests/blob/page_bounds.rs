@@ -7,12 +7,12 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use tavola_model::{
     BlobCommand, BlobConditions, BlobMoment, BlobOutcome, BlobTarget, ByteRange, ClearPages, DeleteSnapshots,
-    ErrorCode, EtagMatch, GetPageRanges, Metadata, NewKind, PutPages, SequenceConditions, SetBlobHeaders,
-    SetBlobMetadata, TransferSums, VersionConditions,
+    ErrorCode, EtagMatch, GetPageRanges, Metadata, NewKind, SequenceConditions, SetBlobHeaders,
+    SetBlobMetadata, VersionConditions,
 };
 use tavola_service::{Service, ServiceSettings};
 
-use crate::bench::{Bench, bytes, execute, head, new_blob, path};
+use crate::bench::{Bench, bytes, execute, head, new_blob, path, put_pages};
 use crate::watched::{Watched, WatchedEngine};
 
 const PAGE: u64 = 512;
@@ -28,19 +28,8 @@ fn clear(first: u64, length: u64) -> BlobCommand {
     BlobCommand::ClearPages(ClearPages { blob: path("disk"), first, length, sequence, conditions })
 }
 
-fn put_pages(first: u64, body: &Bytes) -> BlobCommand {
-    BlobCommand::PutPages(PutPages {
-        blob: path("disk"),
-        first,
-        length: body.len() as u64,
-        sums: TransferSums::default(),
-        sequence: SequenceConditions::default(),
-        conditions: BlobConditions::default(),
-    })
-}
-
 fn put(bench: &Bench, first: u64, body: &Bytes) {
-    bench.run_with(put_pages(first, body), body.clone()).unwrap();
+    bench.run_with(put_pages("disk", first, body), body.clone()).unwrap();
 }
 
 fn resize(length: u64, version: VersionConditions) -> BlobCommand {
@@ -180,7 +169,7 @@ fn write_all_the_time(engine: &Arc<WatchedEngine>, service: Service, seed: Arc<A
     let again = engine.clone();
     let write = Box::pin(async move {
         let body = bytes(seed.fetch_add(1, Ordering::SeqCst) + 1, 512);
-        execute(&service, put_pages(0, &body), body).await.unwrap();
+        execute(&service, put_pages("disk", 0, &body), body).await.unwrap();
         write_all_the_time(&again, service, seed);
     });
     *engine.before.lock().unwrap() = Some(write);

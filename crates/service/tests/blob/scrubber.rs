@@ -8,15 +8,17 @@ use bytes::Bytes;
 use tavola_auth::Permitted;
 use tavola_engine::{Change, Decision, SpaceId, StoredRow};
 use tavola_model::{
-    AccountName, BlobCommand, BlobEntry, BlobOutcome, Command, DateTime, DeleteSnapshots, ErrorCode,
-    ListBlobs, ListInclude, Outcome,
+    AccountName, AppendConditions, BlobCommand, BlobEntry, BlobOutcome, Command, DateTime, DeleteSnapshots,
+    ErrorCode, ListBlobs, ListInclude, NewKind, Outcome,
 };
 use tavola_service::{AnswerBudget, ScrubPace};
 
 use crate::bench::{
-    Bench, bytes, container, create_container, delete_container, execute, get, path, put_block,
+    Bench, append, bytes, commit, container, create_container, delete, delete_container, execute, get,
+    new_blob, path, put_block, put_pages,
 };
 use crate::troubled::Stores;
+use crate::watched::Watched;
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -83,6 +85,56 @@ fn a_blob_with_rows_of_a_newer_server_keeps_everything_and_no_other_one_does() {
         stores.runtime.block_on(stores.service.scrub_contents(ScrubPace::Full)).unwrap();
         assert_eq!(stores.contents.inner.bytes(), 100_000, "{kind}");
     }
+}
+
+#[test]
+fn rows_that_nothing_names_go_also_where_the_blob_has_no_contents() {
+    // The server ends behind one transaction, with which a change is done and nothing is removed.
+    let check = |name: &str, write: &dyn Fn(&Bench), change: BlobCommand, left: usize| {
+        let watched = Watched::new();
+        // So that what the scan has found of the blob before it is not taken for its own.
+        watched.bench.put("a", &bytes(1, 10));
+        write(&watched.bench);
+        watched.engine.left.store(1, Ordering::SeqCst);
+        watched.bench.run(change).unwrap();
+        watched.settle();
+        watched.engine.left.store(usize::MAX, Ordering::SeqCst);
+        assert!(watched.rows_of(name).len() > left, "{name}: nothing was left behind");
+        assert_eq!(scrub(&watched.bench).tidied, 1, "{name}");
+        assert_eq!(watched.rows_of(name).len(), left, "{name}");
+        assert_eq!(scrub(&watched.bench).tidied, 0, "{name}");
+    };
+    let (line, page) = (bytes(1, 100), bytes(2, 512));
+    let write_log = |bench: &Bench| {
+        bench.run(BlobCommand::PutBlob(new_blob("log", NewKind::Append, 0))).unwrap();
+        bench.run_with(append("log", &line, AppendConditions::default()), line.clone()).unwrap();
+    };
+    let delete_blob = |name| delete(path(name).into(), DeleteSnapshots::Refuse);
+    check("log", &write_log, delete_blob("log"), 0);
+    check("log", &write_log, BlobCommand::PutBlob(new_blob("log", NewKind::Append, 0)), 1);
+    let write_disk = |bench: &Bench| {
+        let kind = NewKind::Page { length: 1024, sequence: 0 };
+        bench.run(BlobCommand::PutBlob(new_blob("disk", kind, 0))).unwrap();
+        bench.run_with(put_pages("disk", 0, &page), page.clone()).unwrap();
+    };
+    check("disk", &write_disk, delete_blob("disk"), 0);
+    let write_blocks = |bench: &Bench| {
+        bench.run_with(put_block("blocks", "one", &line), line.clone()).unwrap();
+    };
+    check("blocks", &write_blocks, commit("blocks", &["one"]), 2);
+}
+
+#[test]
+fn a_blob_whose_rows_are_read_in_two_steps_has_nothing_to_tidy() {
+    let bench = Bench::new();
+    // A step ends before its 4,096th row: between the record of the log and the row of its bytes.
+    for number in 0..4094 {
+        bench.put(&format!("blob-{number:04}"), &bytes(1, 10));
+    }
+    let line = bytes(1, 100);
+    bench.run(BlobCommand::PutBlob(new_blob("log", NewKind::Append, 0))).unwrap();
+    bench.run_with(append("log", &line, AppendConditions::default()), line.clone()).unwrap();
+    assert_eq!(scrub(&bench).tidied, 0);
 }
 
 #[test]
