@@ -42,6 +42,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// How often spaces that nothing names are looked for.
 const RECLAIM_EVERY: Duration = Duration::from_secs(60 * 60);
 
+/// How often copies of blobs are looked for that nobody makes any more.
+const RESUME_COPIES_EVERY: Duration = Duration::from_secs(10 * 60);
+
 /// How often all contents are read, and those are looked for that no blob names.
 const SCRUB_EVERY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// When that is done first, so that it is done on servers that are restarted every day, too.
@@ -127,6 +130,7 @@ async fn serve(values: Arc<Values>) -> anyhow::Result<()> {
     let mut console = None;
     serving.spawn(sweep_queues(service.clone(), stopped.clone()));
     serving.spawn(reclaim_spaces(service.clone(), stopped.clone()));
+    serving.spawn(resume_copies(service.clone(), stopped.clone()));
     serving.spawn(scrub_contents(service.clone(), stopped.clone()));
     serving.spawn(observers.advising.clone().keep(stopped.clone()));
     if let console::Listening::On(socket) = &console_socket {
@@ -316,6 +320,23 @@ async fn reclaim_spaces(service: Service, mut stopped: watch::Receiver<bool>) {
         }
         if let Err(error) = service.reclaim_spaces().await {
             tracing::warn!(%error, "cannot reclaim spaces, will retry in an hour");
+        }
+    }
+}
+
+/// Goes on with copies of blobs that nobody makes any more, now and then, until told to stop.
+async fn resume_copies(service: Service, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(RESUME_COPIES_EVERY) => {}
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+        let resumed = tokio::select! {
+            resumed = service.resume_idle_copies() => resumed,
+            _ = stopped.wait_for(|stop| *stop) => return,
+        };
+        if let Err(error) = resumed {
+            tracing::warn!(%error, "cannot resume copies of blobs, will retry in some minutes");
         }
     }
 }

@@ -9,7 +9,7 @@ use tavola_model::{
     ServiceError, ServiceProperties, SignedIdentifier, StorageService, TableName,
 };
 
-use crate::blob::{Blobs, RunningCopies, ScrubPace, ScrubReport};
+use crate::blob::{Blobs, COPY_IDLE, RunningCopies, ScrubPace, ScrubReport};
 use crate::catalog::{Catalog, ReclaimTime, ResourceKind};
 use crate::execute::{Overwrites, Sent};
 use crate::long_reads::LongReads;
@@ -169,9 +169,17 @@ impl Service {
     pub async fn resume_blobs(&self) -> Result<(), ServiceError> {
         let Some(blobs) = &self.blobs else { return Ok(()) };
         // Neither keeps the other from being done.
-        let resumed = blobs.resume_copies().await;
+        let resumed = blobs.resume_copies(Duration::ZERO).await;
         let dropped = blobs.drop_of_missing_spaces().await;
         resumed.and(dropped).map_err(|failure| failure.answer(StorageService::Blob))
+    }
+
+    /// Goes on with copies of blobs that nobody is making: they met a failure that may have passed, their container was
+    /// restored, or the server that made them has ended. Call it every few minutes.
+    pub async fn resume_idle_copies(&self) -> Result<(), ServiceError> {
+        let Some(blobs) = &self.blobs else { return Ok(()) };
+        let resumed = blobs.resume_copies(COPY_IDLE).await;
+        resumed.map_err(|failure| failure.answer(StorageService::Blob))
     }
 
     /// The stored access policies of a table, queue or container; `None` if there is none of that name.

@@ -49,7 +49,7 @@ use crate::catalog::Catalog;
 use crate::properties::PropertiesStore;
 
 pub use named::BlobContents;
-pub(crate) use pending::RunningCopies;
+pub(crate) use pending::{COPY_IDLE, RunningCopies};
 pub use scrubber::{ScrubPace, ScrubReport};
 
 /// The containers and blobs of all accounts.

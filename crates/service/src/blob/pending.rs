@@ -2,8 +2,12 @@
 //!
 //! From the request on the target is there, empty, and says that its copy is pending; nothing else may write to it. When
 //! all bytes are copied, one transaction gives them to the target, unless the copy was aborted or the target is gone. An
-//! entry beside the tags of the container says what is copied from where, so that the next start of a server goes on with
-//! copies that the last one has not finished. The entry is written before the target and removed after the copy has ended.
+//! entry beside the tags of the container says what is copied from where, so that copies that nobody makes any more go on:
+//! at the next start of a server, and every few minutes those whose target has not been told of progress meanwhile. Two
+//! servers that make the same copy do no harm: the first one gives its bytes, the other one drops them. The entry is
+//! written before the target and removed after the copy has ended.
+//!
+//! A copy that cannot succeed fails, and its target says why. What may pass, it waits for.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -13,10 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tavola_engine::{Change, Position, ScanRange, ScannedRow, SpaceId, StoredRow};
+use tavola_engine::{Change, ContentError, EngineError, Position, ScanRange, ScannedRow, SpaceId, StoredRow};
 use tavola_model::{
     AbortCopy, AccountName, BlobConditions, BlobKind, BlobMoment, BlobName, BlobPath, BlobTarget,
-    ContainerName, CopyId, CopyShown, CopyStatus, DateTime, ErrorCode, Guid,
+    ContainerName, CopyId, CopyShown, CopyStatus, DateTime, ErrorCode, Guid, StorageService,
 };
 use tokio::task::AbortHandle;
 
@@ -38,6 +42,8 @@ const PARTITION: &[u8] = &[0, 0];
 const VERSION: u8 = 1;
 /// How often the record of a target is told how far its copy is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// How long a target is told of no progress before somebody else makes its copy.
+pub(crate) const COPY_IDLE: Duration = Duration::from_secs(5 * 60);
 
 /// A copy that is pending: what its entry keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +56,15 @@ pub(crate) struct PendingCopy {
     pub source: BlobTarget,
     /// The ETag of the source: another one is not what was asked for.
     pub changed: DateTime,
+}
+
+/// A copy that an entry tells of.
+struct NotedCopy {
+    /// Its target.
+    location: BlobLocation,
+    /// When it was noted.
+    at: DateTime,
+    pending: PendingCopy,
 }
 
 /// The copies that this process is making.
@@ -79,16 +94,16 @@ impl Blobs {
         let mut running = self.running_copies.lock();
         let task = tokio::spawn(async move {
             if let Err(error) = blobs.run_copy(&location, &pending).await {
-                tracing::warn!(%error, "cannot finish a copy of a blob; the next start resumes it");
+                tracing::warn!(%error, "cannot finish a copy of a blob now; the server tries again in some minutes");
             }
             blobs.running_copies.lock().remove(&id);
         });
         running.insert(id, task.abort_handle());
     }
 
-    /// Goes on with the copies that are noted and that this process is not making. A container whose entries cannot be
-    /// read keeps no other from going on.
-    pub async fn resume_copies(self: &Arc<Self>) -> Result<(), Failure> {
+    /// Goes on with the copies that are noted, that this process is not making and whose targets have not changed for so
+    /// long. A container whose entries cannot be read keeps no other from going on.
+    pub async fn resume_copies(self: &Arc<Self>, idle: Duration) -> Result<(), Failure> {
         for space in self.catalog.spaces(ResourceKind::Container).await? {
             let noted = match self.noted_copies(space).await {
                 Ok(noted) => noted,
@@ -97,31 +112,47 @@ impl Blobs {
                     continue;
                 }
             };
-            for (location, pending) in noted {
-                let is_running = self.running_copies.lock().contains_key(&pending.id);
-                if !is_running {
-                    self.start_copy(location, pending);
+            for noted in noted {
+                let is_running = self.running_copies.lock().contains_key(&noted.pending.id);
+                if !is_running && self.is_due(&noted, idle).await {
+                    self.start_copy(noted.location, noted.pending);
                 }
             }
         }
         Ok(())
     }
 
-    /// The noted copies of a container, each with its target. An entry that cannot be read, because it is damaged or
+    /// Whether nobody makes a copy: whoever does tells its target of the progress. The entry of a copy that its target does
+    /// not wait for is to be removed, unless it is so young that the target may come yet. A target that cannot be read is
+    /// left to the next time.
+    async fn is_due(&self, noted: &NotedCopy, idle: Duration) -> bool {
+        let now = self.clock.now();
+        match self.record_row(&noted.location).await {
+            Ok(Some((record, changed))) if record.is_copying(noted.pending.id) => {
+                now.seconds_between(changed) >= idle.as_secs()
+            }
+            Ok(_) => now.seconds_between(noted.at) >= COPY_IDLE.as_secs(),
+            Err(_) => false,
+        }
+    }
+
+    /// The noted copies of a container. An entry that cannot be read, because it is damaged or
     /// of a newer server, is left alone.
-    async fn noted_copies(&self, space: SpaceId) -> Result<Vec<(BlobLocation, PendingCopy)>, Failure> {
+    async fn noted_copies(&self, space: SpaceId) -> Result<Vec<NotedCopy>, Failure> {
         let range = ScanRange {
             from: Position::partition_start(PARTITION),
             before: Some(Position::partition_end(PARTITION)),
         };
         let mut noted = Vec::new();
         let mut visit = |row: ScannedRow<'_>| {
-            let pending = PendingCopy::decode(&row.body)
-                .and_then(|pending| Some((location_of(space, pending.target.clone()).ok()?, pending)));
-            if pending.is_none() {
+            let found = PendingCopy::decode(&row.body).and_then(|pending| {
+                let location = location_of(space, pending.target.clone()).ok()?;
+                Some(NotedCopy { location, at: row.version, pending })
+            });
+            if found.is_none() {
                 tracing::warn!(%space, "an entry of a pending copy cannot be read; its copy does not go on");
             }
-            noted.extend(pending);
+            noted.extend(found);
             ControlFlow::Continue(())
         };
         match self.engine.scan(space, &range, &mut visit).await.map_err(Failure::from) {
@@ -140,11 +171,15 @@ impl Blobs {
         if is_pending(self.record(location).await?.as_ref()) {
             match self.copy_noted(location, pending).await {
                 Ok(()) => {}
-                Err(Failure::Refused(refusal)) => {
-                    let description = format!("{}: {}", refusal.code.as_str(), refusal.code.message());
+                Err(failure) if may_pass(&failure) => return Err(failure),
+                Err(failure) => {
+                    if !matches!(failure, Failure::Refused(_)) {
+                        tracing::warn!(%failure, "a copy of a blob has failed");
+                    }
+                    let code = failure.answer(StorageService::Blob).code;
+                    let description = format!("{}: {}", code.as_str(), code.message());
                     self.end_copy(location, pending.id, CopyStatus::Failed, Some(description)).await?;
                 }
-                Err(other) => return Err(other),
             }
         }
         self.forget_copy(location, pending.id).await
@@ -318,6 +353,32 @@ impl Record {
                 CopyShown { status, status_description: description, copied, completed: Some(now), ..copy };
             self.copy = Some(ended);
         }
+    }
+}
+
+/// Whether a copy that has failed may succeed later. Of a write whose outcome is unknown, the target will tell.
+fn may_pass(failure: &Failure) -> bool {
+    match failure {
+        Failure::Refused(refusal) => refusal.code == ErrorCode::ServerBusy,
+        Failure::Store(error) => match error {
+            EngineError::Conflict { .. }
+            | EngineError::OutcomeUnknown { .. }
+            | EngineError::Unavailable { .. } => true,
+            EngineError::SpaceMissing { .. }
+            | EngineError::TooLarge { .. }
+            | EngineError::Full { .. }
+            | EngineError::Damaged { .. }
+            | EngineError::Failed { .. } => false,
+        },
+        Failure::Content(error) => match error {
+            ContentError::OutcomeUnknown { .. } | ContentError::Unavailable { .. } => true,
+            ContentError::Missing { .. }
+            | ContentError::Source(_)
+            | ContentError::Size { .. }
+            | ContentError::Full { .. }
+            | ContentError::Damaged { .. }
+            | ContentError::Failed { .. } => false,
+        },
     }
 }
 

@@ -4,16 +4,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tavola_engine::{Change, Decision, SpaceId, StoredRow};
+use tavola_engine::{Change, Content, ContentError, Decision, SpaceId, StoredRow};
 use tavola_model::{
     AbortCopy, AppendConditions, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties,
     ContainerConditions, ContainerName, CopyId, CopyStatus, CreateContainer, DateTime, DeleteContainer,
-    DeleteSnapshots, ErrorCode, Guid, NewKind, PublicAccess,
+    DeleteSnapshots, ErrorCode, Guid, ListContainers, NewKind, PublicAccess, RestoreContainer,
 };
-use tavola_service::ScrubPace;
+use tavola_service::{ScrubPace, ServiceSettings};
 
-use crate::bench::{append, bytes, copy_blob, delete, execute, get, head, new_blob, path, put};
-use crate::troubled::Stores;
+use crate::bench::{
+    append, bytes, container, copy_blob, delete, delete_container, execute, get, head, new_blob, path, put,
+};
+use crate::troubled::{CopyFailure, Stores};
 
 const LARGE: usize = 300_000;
 
@@ -242,4 +244,106 @@ fn a_target_that_is_deleted_and_had_back_waits_for_no_copy() {
     stores.run(BlobCommand::UndeleteBlob(path("copy"))).unwrap();
     assert_eq!(status(&stores, "copy"), CopyStatus::Aborted);
     stores.put("copy", 20);
+}
+
+fn resume_idle(stores: &Stores) {
+    stores.runtime.block_on(stores.service.resume_idle_copies()).unwrap();
+    stores.settle();
+}
+
+#[test]
+fn a_copy_that_cannot_succeed_fails_and_can_be_made_again() {
+    let failures: [(CopyFailure, &str); 3] = [
+        (damaged, "InternalError"),
+        (|_| ContentError::Failed { cause: "an I/O error".into() }, "InternalError"),
+        (|_| ContentError::Full { free_bytes: 1 }, "ServerBusy"),
+    ];
+    for (failure, code) in failures {
+        let stores = Stores::new();
+        stores.put("large", LARGE);
+        *stores.contents.copy_failure.lock().unwrap() = Some(failure);
+        assert_eq!(copy(&stores, "large", "copy").unwrap().status, CopyStatus::Pending);
+        stores.settle();
+        let ended = properties(&stores, "copy").copy.unwrap();
+        assert_eq!(ended.status, CopyStatus::Failed);
+        let description = ended.status_description.unwrap();
+        assert!(description.starts_with(code), "{description}");
+        *stores.contents.copy_failure.lock().unwrap() = None;
+        copy(&stores, "large", "copy").unwrap();
+        stores.settle();
+        assert_eq!(status(&stores, "copy"), CopyStatus::Success);
+    }
+}
+
+fn damaged(content: &Content) -> ContentError {
+    ContentError::Damaged { space: SpaceId::CATALOG, id: content.id, what: "a piece has another sum" }
+}
+
+#[test]
+fn a_copy_that_meets_what_may_pass_is_tried_again_while_the_server_runs() {
+    let stores = Stores::new();
+    stores.put("large", LARGE);
+    *stores.contents.copy_failure.lock().unwrap() =
+        Some(|_| ContentError::Unavailable { reason: "the store is closing" });
+    copy(&stores, "large", "copy").unwrap();
+    stores.settle();
+    assert_eq!(status(&stores, "copy"), CopyStatus::Pending);
+    *stores.contents.copy_failure.lock().unwrap() = None;
+    // Somebody else may still be making it.
+    stores.clock.pass_seconds(60);
+    resume_idle(&stores);
+    assert_eq!(status(&stores, "copy"), CopyStatus::Pending);
+    stores.clock.pass_seconds(10 * 60);
+    resume_idle(&stores);
+    assert_eq!(status(&stores, "copy"), CopyStatus::Success);
+    assert_eq!(read(&stores, "copy"), read(&stores, "large"));
+}
+
+#[test]
+fn a_copy_goes_on_when_its_container_is_restored() {
+    let retention = Duration::from_secs(7 * 24 * 60 * 60);
+    let mut stores =
+        Stores::with(ServiceSettings { container_delete_retention: retention, ..ServiceSettings::default() });
+    stores.put("large", LARGE);
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    copy(&stores, "large", "copy").unwrap();
+    stores.settle();
+    stores.run(delete_container()).unwrap();
+    stores.restart();
+    stores.contents.is_held.store(false, Ordering::SeqCst);
+    stores.runtime.block_on(stores.service.resume_blobs()).unwrap();
+    stores.settle();
+    let list = ListContainers { with_deleted: true, ..ListContainers::default() };
+    let BlobOutcome::ContainersListed(page) = stores.run(BlobCommand::ListContainers(list)).unwrap().0 else {
+        panic!()
+    };
+    let deleted_version = page.containers[0].1.deleted.as_ref().unwrap().version.clone();
+    let deleted_name = container().to_string();
+    let restore = RestoreContainer { container: container(), deleted_name, deleted_version };
+    stores.run(BlobCommand::RestoreContainer(restore)).unwrap();
+    assert_eq!(status(&stores, "copy"), CopyStatus::Pending);
+    stores.clock.pass_seconds(10 * 60);
+    resume_idle(&stores);
+    assert_eq!(status(&stores, "copy"), CopyStatus::Success);
+    assert_eq!(read(&stores, "copy"), read(&stores, "large"));
+}
+
+#[test]
+fn a_copy_that_another_server_makes_is_left_to_it() {
+    let stores = Stores::new();
+    stores.put("large", LARGE);
+    stores.contents.is_held.store(true, Ordering::SeqCst);
+    copy(&stores, "large", "copy").unwrap();
+    stores.settle();
+    let other = stores.other_server();
+    stores.contents.is_held.store(false, Ordering::SeqCst);
+    stores.clock.pass_seconds(60);
+    stores.runtime.block_on(other.resume_idle_copies()).unwrap();
+    stores.settle();
+    assert_eq!(status(&stores, "copy"), CopyStatus::Pending);
+    // It has ended since.
+    stores.clock.pass_seconds(10 * 60);
+    stores.runtime.block_on(other.resume_idle_copies()).unwrap();
+    stores.settle();
+    assert_eq!(status(&stores, "copy"), CopyStatus::Success);
 }

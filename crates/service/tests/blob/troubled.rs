@@ -1,8 +1,8 @@
 //! A service whose store of contents can be told to fail, and to wait for ever.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -23,32 +23,44 @@ pub struct Stores {
     pub contents: Arc<TroubledContents>,
     pub clock: Arc<HeldClock>,
     pub runtime: tokio::runtime::Runtime,
+    settings: ServiceSettings,
 }
 
 impl Stores {
     pub fn new() -> Self {
+        Self::with(ServiceSettings::default())
+    }
+
+    pub fn with(settings: ServiceSettings) -> Self {
+        let settings = ServiceSettings { copy_bytes_max: 100_000, ..settings };
         let clock = clock();
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new(clock.clone()));
         let contents = Arc::new(TroubledContents {
             inner: MemoryContents::new(clock.clone()),
             is_damaged: AtomicBool::new(false),
+            copy_failure: Mutex::new(None),
             is_held: AtomicBool::new(false),
             copies_left: AtomicUsize::new(usize::MAX),
             copy_seconds: AtomicU64::new(0),
             clock: clock.clone(),
         });
-        let service = service_on(&engine, &contents, &clock);
+        let service = service_on(&engine, &contents, &clock, &settings);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let stores = Self { engine, service, contents, clock, runtime };
+        let stores = Self { engine, service, contents, clock, runtime, settings };
         stores.runtime.block_on(execute(&stores.service, create_container(), Bytes::new())).unwrap();
         stores
     }
 
     /// Ends the server and starts another one on the same stores.
     pub fn restart(&mut self) {
-        self.service = service_on(&self.engine, &self.contents, &self.clock);
+        self.service = service_on(&self.engine, &self.contents, &self.clock, &self.settings);
         // What the last one was doing ends with its runtime.
         self.runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    }
+
+    /// Another server on the same stores, beside this one.
+    pub fn other_server(&self) -> Service {
+        service_on(&self.engine, &self.contents, &self.clock, &self.settings)
     }
 
     pub fn run(&self, command: BlobCommand) -> Result<(BlobOutcome, Bytes), ErrorCode> {
@@ -74,16 +86,25 @@ impl Stores {
     }
 }
 
-fn service_on(engine: &Arc<dyn Engine>, contents: &Arc<TroubledContents>, clock: &Arc<HeldClock>) -> Service {
-    let settings = ServiceSettings { copy_bytes_max: 100_000, ..ServiceSettings::default() };
-    Service::new(engine.clone(), clock.clone(), Arc::new(SystemRandom), settings)
+fn service_on(
+    engine: &Arc<dyn Engine>,
+    contents: &Arc<TroubledContents>,
+    clock: &Arc<HeldClock>,
+    settings: &ServiceSettings,
+) -> Service {
+    Service::new(engine.clone(), clock.clone(), Arc::new(SystemRandom), settings.clone())
         .with_contents(contents.clone() as Arc<dyn ContentStore>)
 }
+
+/// Why a copy of a content fails.
+pub type CopyFailure = fn(&Content) -> ContentError;
 
 /// Contents that are damaged, or that are never copied or dropped with their space, when told so.
 pub struct TroubledContents {
     pub inner: MemoryContents,
     pub is_damaged: AtomicBool,
+    /// What a copy fails with.
+    pub copy_failure: Mutex<Option<CopyFailure>>,
     pub is_held: AtomicBool,
     /// Copies that are still made; the next one waits until there are more.
     pub copies_left: AtomicUsize,
@@ -135,6 +156,10 @@ impl ContentStore for TroubledContents {
         if self.is_held.load(Ordering::SeqCst) {
             copied.fetch_add(content.length - 1, Ordering::SeqCst);
             std::future::pending::<()>().await;
+        }
+        let failure = *self.copy_failure.lock().unwrap();
+        if let Some(failure) = failure {
+            return Err(failure(content));
         }
         let one_less = |left: usize| left.checked_sub(1);
         while self.copies_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
