@@ -22,7 +22,7 @@ use super::change::{BlobLocation, record_in};
 use super::conditions::{Unmet, check_read, check_write};
 use super::pieces::{Data, Piece, encode_pieces};
 use super::prepare::Further;
-use super::put::{ATTEMPTS_MAX, Basis, Replacement, settle};
+use super::put::{ATTEMPTS_MAX, Basis, Replaced, Replacement, Superseded, settle};
 use super::receive::Unnamed;
 use super::record::{Body, Record};
 use super::reservation::AnswerReservation;
@@ -176,28 +176,45 @@ impl Blobs {
         sums.check(&put.sums)?;
         let blobs = self.clone();
         to_its_end(async move {
-            let tags = put.new.tags.clone();
-            blobs.index_tags(&location, &tags).await?;
-            for _ in 0..ATTEMPTS_MAX {
-                let plan = blobs.plan_commit(&location, &put, overwrites).await?;
-                let CommitPlan { replacement, further, unnamed, basis } = plan;
-                let done = blobs.replace_rows(&location, &replacement, &further, Some(&basis)).await;
-                if matches!(done, Ok(None)) {
-                    continue;
-                }
-                settle(unnamed, &done);
-                let Some((superseded, replaced)) = done? else { continue };
-                blobs.index_tags_again(&location, &tags).await;
-                if let Some(superseded) = superseded {
-                    blobs.clean_up(location, superseded, &tags);
-                }
-                let BlockWritten { md5, crc64 } = sums.told(&put.sums);
-                let (changed, version) = (Changed(replaced.changed), replaced.version);
-                return Ok(BlobWritten { changed, md5, crc64, version });
+            let done = blobs.commit_blocks(&location, &put, overwrites).await;
+            blobs.unindex_refused(&location, &put.new.tags, &done).await;
+            let (superseded, replaced) = done?;
+            blobs.index_tags_again(&location, &put.new.tags).await;
+            if let Some(superseded) = superseded {
+                blobs.clean_up(location, superseded, &put.new.tags);
             }
-            Err(ErrorCode::ServerBusy.into())
+            let BlockWritten { md5, crc64 } = sums.told(&put.sums);
+            let (changed, version) = (Changed(replaced.changed), replaced.version);
+            Ok(BlobWritten { changed, md5, crc64, version })
         })
         .await
+    }
+
+    /// Makes the blob that a block list says. Its tags are in the index before it, but not before it can be made.
+    async fn commit_blocks(
+        &self,
+        location: &BlobLocation,
+        put: &PutBlockList,
+        overwrites: Overwrites,
+    ) -> Result<(Option<Superseded>, Replaced), Failure> {
+        let mut is_indexed = false;
+        for _ in 0..ATTEMPTS_MAX {
+            let plan = self.plan_commit(location, put, overwrites).await?;
+            let CommitPlan { replacement, further, unnamed, basis } = plan;
+            if !is_indexed {
+                self.index_tags(location, &put.new.tags).await?;
+                is_indexed = true;
+            }
+            let done = self.replace_rows(location, &replacement, &further, Some(&basis)).await;
+            if matches!(done, Ok(None)) {
+                continue;
+            }
+            settle(unnamed, &done);
+            if let Some(done) = done? {
+                return Ok(done);
+            }
+        }
+        Err(ErrorCode::ServerBusy.into())
     }
 
     /// What a block list makes of a blob as it is now.

@@ -2,8 +2,8 @@
 //!
 //! The index is in the space of the container, in partitions that no blob can have: a zero byte, the name of a tag, a
 //! zero byte, its value; a row is the name of a blob. Entries are written before the record and once more after it, and
-//! removed after it unless somebody has written them since. So every blob with a tag is in the index, and what is there
-//! beside is found out by reading the record of each hit. A page goes on where the one before ended in the index, so blobs
+//! removed after it, or if it is refused, unless somebody has written them since. So every blob with a tag is in the index,
+//! and what is there beside is found out by reading the record of each hit. Snapshots and earlier versions are not. A page goes on where the one before ended in the index, so blobs
 //! come by container, tag, value and name.
 
 use std::ops::ControlFlow;
@@ -80,6 +80,22 @@ impl Blobs {
             .await?;
         }
         Ok(())
+    }
+
+    /// Removes the entries of tags that a refused change has not given to a blob.
+    pub async fn unindex_refused<T>(
+        &self,
+        location: &BlobLocation,
+        tags: &BlobTags,
+        done: &Result<T, Failure>,
+    ) {
+        // A change that may have been kept may need them.
+        if !done.as_ref().is_err_and(|failure| !failure.is_unknown()) {
+            return;
+        }
+        if let Err(error) = self.unindex_tags(location, tags, &BlobTags::default()).await {
+            tracing::debug!(%error, "cannot remove index entries of refused tags; Find Blobs by Tags skips them");
+        }
     }
 
     pub async fn find_blobs(

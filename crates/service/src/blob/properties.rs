@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tavola_engine::{Change, StoredRow};
 use tavola_model::{
-    AccessTier, AccountName, BlobConditions, BlobKind, BlobMoment, BlobTarget, BlobType, Changed, CopyStatus,
-    DateTime, ErrorCode, LeaseBlob, LeaseDone, LeaseId, SequenceAction, SetBlobHeaders, SetBlobMetadata,
-    SetBlobTags, SetBlobTier,
+    AccessTier, AccountName, BlobConditions, BlobKind, BlobMoment, BlobTags, BlobTarget, BlobType, Changed,
+    CopyStatus, DateTime, ErrorCode, LeaseBlob, LeaseDone, LeaseId, SequenceAction, SetBlobHeaders,
+    SetBlobMetadata, SetBlobTags, SetBlobTier,
 };
 
 use super::Blobs;
@@ -100,21 +100,52 @@ impl Blobs {
         let location = self.location(account, &set.target.path).await?;
         let blobs = self.clone();
         to_its_end(async move {
-            blobs.index_tags(&location, &set.tags).await?;
-            let old = blobs
-                .change_state(&location, &set.target, &set.conditions, |_, record| {
-                    Ok(std::mem::replace(&mut record.tags, set.tags.clone()))
-                })
-                .await?;
-            blobs.index_tags_again(&location, &set.tags).await;
-            if set.target.moment == BlobMoment::Current
-                && let Err(error) = blobs.unindex_tags(&location, &old, &set.tags).await
-            {
-                tracing::debug!(%error, "cannot remove index entries of old tags; Find Blobs by Tags skips them");
+            let is_current = blobs.is_current(&location, &set.target).await?;
+            let done = blobs.replace_tags(&location, &set, is_current).await;
+            if is_current {
+                blobs.unindex_refused(&location, &set.tags, &done).await;
+            }
+            let old = done?;
+            if is_current {
+                blobs.index_tags_again(&location, &set.tags).await;
+                if let Err(error) = blobs.unindex_tags(&location, &old, &set.tags).await {
+                    tracing::debug!(%error, "cannot remove index entries of old tags; Find Blobs by Tags skips them");
+                }
             }
             Ok(())
         })
         .await
+    }
+
+    /// Sets the tags of a state; gives those that it had. Only the current state is in the index, and it is there before
+    /// it has the tags, but not if it cannot have them.
+    async fn replace_tags(
+        &self,
+        location: &BlobLocation,
+        set: &SetBlobTags,
+        is_current: bool,
+    ) -> Result<BlobTags, Failure> {
+        if is_current {
+            let record = self.record(location).await?.ok_or(ErrorCode::BlobNotFound)?;
+            check_write(&set.conditions, Some(&record), self.clock.now(), of_change)?;
+            self.index_tags(location, &set.tags).await?;
+        }
+        self.change_state(location, &set.target, &set.conditions, |_, record| {
+            Ok(std::mem::replace(&mut record.tags, set.tags.clone()))
+        })
+        .await
+    }
+
+    /// Whether a state is the blob as it is now.
+    async fn is_current(&self, location: &BlobLocation, target: &BlobTarget) -> Result<bool, Failure> {
+        match target.moment {
+            BlobMoment::Current => Ok(true),
+            BlobMoment::Snapshot(_) => Ok(false),
+            BlobMoment::Version(time) => {
+                let current = self.record(location).await?.and_then(|record| record.version);
+                Ok(current == Some(time))
+            }
+        }
     }
 
     /// Sets the tier; whether that is done already.
@@ -246,14 +277,11 @@ impl Blobs {
     ) -> Result<T, Failure> {
         let (time, role) = match target.moment {
             BlobMoment::Current => return self.change_record(location, conditions, change).await,
-            BlobMoment::Snapshot(time) => (time, Role::Snapshot),
-            BlobMoment::Version(time) => {
-                let current = self.record(location).await?.and_then(|record| record.version);
-                if current == Some(time) {
-                    return self.change_record(location, conditions, change).await;
-                }
-                (time, Role::Version)
+            BlobMoment::Version(_) if self.is_current(location, target).await? => {
+                return self.change_record(location, conditions, change).await;
             }
+            BlobMoment::Snapshot(time) => (time, Role::Snapshot),
+            BlobMoment::Version(time) => (time, Role::Version),
         };
         self.transact(location, &[&earlier_row(time)], |now, rows: &[Option<StoredRow>]| {
             let row = rows[0].as_ref().ok_or(ErrorCode::BlobNotFound)?;

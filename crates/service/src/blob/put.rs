@@ -130,10 +130,13 @@ impl Blobs {
         unnamed: Vec<Unnamed>,
     ) -> Result<Replaced, Failure> {
         let tags = replacement.new.tags.clone();
-        self.index_tags(&location, &tags).await?;
-        let done = self.replace_rows(&location, &replacement, &further, None).await;
+        let done = match self.index_tags(&location, &tags).await {
+            Ok(()) => self.replace_rows(&location, &replacement, &further, None).await,
+            Err(failure) => Err(failure),
+        };
         settle(unnamed, &done);
         further.settle(&done);
+        self.unindex_refused(&location, &tags, &done).await;
         let (superseded, replaced) = done?.expect("there is no basis that could change");
         self.index_tags_again(&location, &tags).await;
         if let Some(superseded) = superseded {

@@ -1,12 +1,14 @@
 //! Lists: every blob once and in order, whatever the size of the page.
 
 use tavola_model::{
-    BlobCommand, BlobConditions, BlobEntry, BlobOutcome, BlobTags, ContainerName, CreateContainer, FindBlobs,
-    ListBlobs, ListContainers, ListInclude, Metadata, PublicAccess, SetBlobTags, TagComparison, TagFilter,
-    TransferSums,
+    BlobCommand, BlobConditions, BlobEntry, BlobOutcome, BlobTags, BlobTarget, ContainerName,
+    CreateContainer, DeleteSnapshots, ErrorCode, EtagMatch, FindBlobs, ListBlobs, ListContainers,
+    ListInclude, Metadata, NewKind, PublicAccess, SetBlobTags, TagComparison, TagFilter, TransferSums,
+    VersionConditions,
 };
 
-use crate::bench::{Bench, bytes, commit, container, path, put_block};
+use crate::bench::{Bench, bytes, commit, container, delete, execute, new_blob, path, put_block};
+use crate::watched::Watched;
 
 fn list(bench: &Bench, prefix: &str, delimiter: Option<&str>, max: u32, include: ListInclude) -> Vec<String> {
     let (mut names, mut from) = (Vec::new(), None);
@@ -78,19 +80,26 @@ fn snapshots_come_before_their_blob() {
     assert_eq!(list(&bench, "", None, 1, ListInclude::default()), ["a", "b"]);
 }
 
+fn tags(pairs: &[(&str, &str)]) -> BlobTags {
+    let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    BlobTags::parse(pairs).unwrap()
+}
+
+fn set_tags(target: BlobTarget, tags: BlobTags) -> BlobCommand {
+    BlobCommand::SetBlobTags(SetBlobTags {
+        target,
+        tags,
+        sums: TransferSums::default(),
+        text: Default::default(),
+        conditions: BlobConditions::default(),
+    })
+}
+
 #[test]
 fn blobs_are_found_by_the_tags_that_they_have_now() {
     let bench = Bench::new();
     let set = |name: &str, pairs: &[(&str, &str)]| {
-        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let command = BlobCommand::SetBlobTags(SetBlobTags {
-            target: path(name).into(),
-            tags: BlobTags::parse(pairs).unwrap(),
-            sums: TransferSums::default(),
-            text: Default::default(),
-            conditions: BlobConditions::default(),
-        });
-        bench.run(command).unwrap();
+        bench.run(set_tags(path(name).into(), tags(pairs))).unwrap();
     };
     for name in ["a", "b", "c"] {
         bench.put(name, &bytes(1, 3));
@@ -161,4 +170,55 @@ fn only_containers_that_the_service_writes_to_are_left_out_of_a_list() {
     };
     assert_eq!(listed(false), ["$root", "$web", "box"]);
     assert_eq!(listed(true), ["$blobchangefeed", "$logs", "$root", "$web", "box"]);
+}
+
+#[test]
+fn tags_of_refused_requests_and_of_snapshots_are_not_in_the_index() {
+    let watched = Watched::new();
+    let bench = &watched.bench;
+    let blue = || tags(&[("colour", "blue"), ("size", "1")]);
+    assert_eq!(bench.run(set_tags(path("missing").into(), blue())).unwrap_err(), ErrorCode::BlobNotFound);
+    assert_eq!(watched.index_entries(), 0, "Set Blob Tags of a blob that is not there");
+
+    bench.put("a", &bytes(1, 3));
+    let snapshot = bench.snapshot("a");
+    bench.run(set_tags(snapshot, blue())).unwrap();
+    assert_eq!(watched.index_entries(), 0, "Set Blob Tags of a snapshot");
+
+    let BlobCommand::PutBlockList(mut list) = commit("a", &["none"]) else { panic!() };
+    list.new.tags = blue();
+    assert_eq!(bench.run(BlobCommand::PutBlockList(list)).unwrap_err(), ErrorCode::InvalidBlockList);
+    assert_eq!(watched.index_entries(), 0, "Put Block List of a block that is not there");
+
+    // Somebody else is faster than these, which have found that they may be done.
+    let is_new = VersionConditions { if_none_match: Some(EtagMatch::Any), ..VersionConditions::default() };
+    let mut put = new_blob("b", NewKind::Block, 3);
+    (put.new.tags, put.conditions.version) = (blue(), is_new.clone());
+    be_slower_than(&watched, crate::bench::put("b", &bytes(2, 3)));
+    assert_eq!(
+        bench.run_with(BlobCommand::PutBlob(put), bytes(1, 3)).unwrap_err(),
+        ErrorCode::BlobAlreadyExists
+    );
+    assert_eq!(watched.index_entries(), 0, "Put Blob");
+    be_slower_than(&watched, delete(path("b").into(), DeleteSnapshots::Refuse));
+    assert_eq!(bench.run(set_tags(path("b").into(), blue())).unwrap_err(), ErrorCode::BlobNotFound);
+    assert_eq!(watched.index_entries(), 0, "Set Blob Tags");
+
+    // A refusal takes nothing from the blob as it is.
+    bench.run(set_tags(path("a").into(), blue())).unwrap();
+    let mut put = new_blob("a", NewKind::Block, 3);
+    (put.new.tags, put.conditions.version) = (blue(), is_new);
+    assert_eq!(
+        bench.run_with(BlobCommand::PutBlob(put), bytes(1, 3)).unwrap_err(),
+        ErrorCode::BlobAlreadyExists
+    );
+    assert_eq!(watched.index_entries(), 2);
+}
+
+/// Lets a command be done just before the next transaction.
+fn be_slower_than(watched: &Watched, command: BlobCommand) {
+    let service = watched.bench.service.clone();
+    *watched.engine.before.lock().unwrap() = Some(Box::pin(async move {
+        execute(&service, command, bytes(2, 3)).await.unwrap();
+    }));
 }

@@ -128,6 +128,22 @@ impl Watched {
         });
     }
 
+    /// How many entries the index of tags has.
+    pub fn index_entries(&self) -> usize {
+        self.bench.runtime.block_on(async {
+            let mut entries = 0;
+            for space in self.engine.inner.spaces().await.unwrap() {
+                let mut visit = |row: ScannedRow<'_>| {
+                    let is_index = row.partition.first() == Some(&0);
+                    entries += usize::from(space != SpaceId::CATALOG && is_index);
+                    ControlFlow::Continue(())
+                };
+                self.engine.inner.scan(space, &ScanRange::all(), &mut visit).await.unwrap();
+            }
+            entries
+        })
+    }
+
     /// The rows of a blob, without the index of tags and the other blobs.
     pub fn rows_of(&self, name: &str) -> Vec<(Vec<u8>, Bytes)> {
         self.bench.runtime.block_on(async {
