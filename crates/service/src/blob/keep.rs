@@ -52,8 +52,10 @@ impl Record {
     }
 
     /// This state, to be kept beside the record, which goes on with the same body. What is written to its pages from now
-    /// on belongs to `generation`, or to the newest one if nothing has been written to that yet.
+    /// on belongs to `generation`, or to the newest one if nothing has been written to that yet. A blob that waits for the
+    /// bytes of a copy has no state to be kept: nobody would give them to it.
     pub fn fork(&mut self, generation: u64, is_newest_unwritten: bool) -> Self {
+        assert!(self.pending_copy().is_none(), "a state that is kept waits for no copy");
         let mut kept = Self { lease: None, snapshots: 0, is_shared: true, ..self.clone() };
         self.is_shared = true;
         if let (Body::Pages { generations, .. }, Body::Pages { generations: then, .. }) =

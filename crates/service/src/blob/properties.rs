@@ -244,6 +244,7 @@ impl Blobs {
                 .transact(location, &[RECORD_ROW, &earlier_row(kept_at)], |now, rows| {
                     let mut record = existing_in(location, &rows[0])?;
                     record.lease = check_write(conditions, Some(&record), now, of_change)?;
+                    record.refuse_while_copying()?;
                     is_taken = rows[1].is_some();
                     if record.kept_at() != known || is_taken {
                         return Ok((Vec::new(), None));

@@ -51,6 +51,7 @@ impl Blobs {
                 .transact(&location, &[RECORD_ROW, &row, &own], |now, rows| {
                     let mut record = existing_in(&location, &rows[0])?;
                     check_unleased(&asked.conditions, &record, now)?;
+                    record.refuse_while_copying()?;
                     let is_same = !self.versions || record.kept_at() == known.kept_at();
                     is_taken = self.versions && rows[2].is_some();
                     if rows[1].is_some() || record.changed >= time || !is_same || is_taken {

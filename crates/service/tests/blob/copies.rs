@@ -8,7 +8,8 @@ use tavola_engine::{Change, Content, ContentError, Decision, SpaceId, StoredRow}
 use tavola_model::{
     AbortCopy, AppendConditions, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties,
     ContainerConditions, ContainerName, CopyId, CopyStatus, CreateContainer, DateTime, DeleteContainer,
-    DeleteSnapshots, ErrorCode, Guid, ListContainers, NewKind, PublicAccess, RestoreContainer,
+    DeleteSnapshots, ErrorCode, Guid, ListContainers, Metadata, NewKind, PublicAccess, RestoreContainer,
+    SetBlobMetadata, SnapshotBlob,
 };
 use tavola_service::{ScrubPace, ServiceSettings};
 
@@ -103,6 +104,34 @@ fn a_pending_copy_ends_with_all_bytes() {
     assert!(ended.completed.is_some());
     assert_eq!(read(&stores, "copy"), read(&stores, "large"));
     assert_eq!(abort(&stores, "copy", copied.id), Err(ErrorCode::NoPendingCopyOperation));
+}
+
+#[test]
+fn nothing_is_kept_of_a_blob_that_waits_for_the_bytes_of_a_copy() {
+    for blob_versions in [false, true] {
+        let stores = Stores::with(ServiceSettings { blob_versions, ..ServiceSettings::default() });
+        stores.put("large", LARGE);
+        stores.contents.copies_left.store(0, Ordering::SeqCst);
+        copy(&stores, "large", "copy").unwrap();
+        let (metadata, conditions) = (Metadata::default(), BlobConditions::default());
+        let snapshot = || {
+            let (metadata, conditions) = (metadata.clone(), conditions.clone());
+            BlobCommand::SnapshotBlob(SnapshotBlob { blob: path("copy"), metadata, conditions })
+        };
+        let set_metadata = || {
+            let (metadata, conditions) = (metadata.clone(), conditions.clone());
+            BlobCommand::SetBlobMetadata(SetBlobMetadata { blob: path("copy"), metadata, conditions })
+        };
+        assert_eq!(stores.run(snapshot()).unwrap_err(), ErrorCode::PendingCopyOperation);
+        // Where this makes a version, the old one would be without bytes.
+        let done = stores.run(set_metadata()).map(drop);
+        assert_eq!(done, if blob_versions { Err(ErrorCode::PendingCopyOperation) } else { Ok(()) });
+        stores.contents.copies_left.store(1, Ordering::SeqCst);
+        stores.settle();
+        assert_eq!(status(&stores, "copy"), CopyStatus::Success);
+        stores.run(snapshot()).unwrap();
+        stores.run(set_metadata()).unwrap();
+    }
 }
 
 #[test]
