@@ -78,6 +78,32 @@ impl Failure {
     pub fn of_source(error: SourceError) -> Self {
         Self::Content(ContentError::Source(error))
     }
+
+    /// The same failure where the source was a blob of this server and not a client: it is what the store says of the
+    /// blob.
+    pub fn of_stored_source(self) -> Self {
+        let cause = match self {
+            Self::Content(ContentError::Source(SourceError::Broken(cause))) => cause,
+            // The body of a blob has the length that its record says.
+            Self::Content(error @ (ContentError::Source(_) | ContentError::Size { .. })) => {
+                return Self::Content(ContentError::Failed { cause: error.into() });
+            }
+            other => return other,
+        };
+        let cause = match cause.downcast::<ContentError>() {
+            Ok(error) => return Self::Content(*error).of_stored_source(),
+            Err(cause) => cause,
+        };
+        match cause.downcast::<Self>() {
+            Ok(failure) => *failure,
+            Err(cause) => Self::Content(ContentError::Failed { cause }),
+        }
+    }
+
+    /// Whether a content is gone that a row named when it was read: the blob was replaced or deleted since.
+    pub fn is_content_missing(&self) -> bool {
+        matches!(self, Self::Content(ContentError::Missing { .. }))
+    }
 }
 
 /// What a client is told of a failure of the store of contents. Nothing that it asked for was done.
@@ -85,14 +111,14 @@ fn answer_content(error: ContentError) -> ServiceError {
     let code = match &error {
         ContentError::Source(SourceError::TooLarge { .. }) => ErrorCode::RequestBodyTooLarge,
         ContentError::Source(SourceError::TooSlow) => ErrorCode::OperationTimedOut,
-        ContentError::Source(SourceError::OverBudget)
+        // The blob was replaced each time that it was read.
+        ContentError::Missing { .. }
+        | ContentError::Source(SourceError::OverBudget)
         | ContentError::OutcomeUnknown { .. }
         | ContentError::Unavailable { .. }
         | ContentError::Full { .. } => ErrorCode::ServerBusy,
         ContentError::Source(SourceError::Broken(_)) | ContentError::Size { .. } => ErrorCode::InvalidInput,
-        ContentError::Missing { .. } | ContentError::Damaged { .. } | ContentError::Failed { .. } => {
-            ErrorCode::InternalError
-        }
+        ContentError::Damaged { .. } | ContentError::Failed { .. } => ErrorCode::InternalError,
     };
     ServiceError::new(code).caused_by(error)
 }
@@ -128,6 +154,25 @@ mod tests {
         let conflict = Failure::from(EngineError::Conflict { attempts: 3 });
         assert!(!conflict.is_unknown());
         assert_eq!(conflict.answer(StorageService::Table).code, ErrorCode::ServerBusy);
+    }
+
+    #[test]
+    fn a_source_that_is_a_blob_fails_as_the_store_says_and_not_as_a_client_does() {
+        let (space, id) = (SpaceId::CATALOG, tavola_engine::ContentId::MIN);
+        let broken = |cause: tavola_engine::Cause| Failure::of_source(SourceError::Broken(cause));
+        let answer = |failure: Failure| failure.of_stored_source().answer(StorageService::Blob).code;
+        let damaged = || ContentError::Damaged { space, id, what: "sum" };
+        assert_eq!(answer(broken(damaged().into())), ErrorCode::InternalError);
+        assert_eq!(answer(broken(Failure::from(damaged()).into())), ErrorCode::InternalError);
+        assert_eq!(answer(broken("cut".into())), ErrorCode::InternalError);
+        let busy = || ContentError::Unavailable { reason: "closing" };
+        assert_eq!(answer(broken(busy().into())), ErrorCode::ServerBusy);
+        let nested = broken(ContentError::Source(SourceError::Broken(busy().into())).into());
+        assert_eq!(answer(nested), ErrorCode::ServerBusy);
+        assert_eq!(answer(ContentError::Size { announced: 2, found: 1 }.into()), ErrorCode::InternalError);
+        assert!(broken(ContentError::Missing { space, id }.into()).of_stored_source().is_content_missing());
+        let refused = Failure::from(ErrorCode::Md5Mismatch).of_stored_source();
+        assert_eq!(refused.answer(StorageService::Blob).code, ErrorCode::Md5Mismatch);
     }
 
     #[test]

@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tavola_engine::{ContentError, ContentSize, Owner};
+use tavola_engine::{ContentSize, Owner};
 use tavola_model::{
     AccessTier, AccountName, AppendBlockFromUrl, BlobConditions, BlobCopied, BlobKind, BlobMoment, BlobType,
-    BlobWritten, BlockAppended, BlockWritten, Changed, CopyBlob, CopyShown, CopySource, CopyStatus, DateTime,
-    ErrorCode, FromUrl, NewBlob, PutBlobFromUrl, PutBlockFromUrl, SYNC_COPY_BYTES_MAX, ServiceError,
-    TransferSums,
+    BlobWritten, BlockAppended, BlockWritten, Changed, CopyBlob, CopyId, CopyShown, CopySource, CopyStatus,
+    DateTime, ErrorCode, FromUrl, NewBlob, PutBlobFromUrl, PutBlockFromUrl, SYNC_COPY_BYTES_MAX,
+    ServiceError, TransferSums,
 };
 
 use super::Blobs;
@@ -35,12 +35,23 @@ use crate::execute::Overwrites;
 use crate::failure::Failure;
 use crate::lease::{Lease, Leased};
 
-/// How often a copy starts over because its source was replaced under its hands.
+/// How often a source is read because it was replaced while it was read.
 const ATTEMPTS_MAX: usize = 4;
 
 /// What the service says of a source that is too large to be copied within the request.
 const SYNC_COPY_TOO_LARGE: &str = "The source request body for copy source is too large and exceeds the maximum \
                                    permissible limit (256MB).";
+
+/// What Copy Blob has made of its source.
+struct MadeCopy {
+    /// The source.
+    record: Record,
+    kind: BlobKind,
+    copied: CopiedBody,
+    told: Option<BlockWritten>,
+    /// The copy that is to go on behind the answer, and that is noted.
+    pending: Option<PendingCopy>,
+}
 
 /// A body that was copied and is not named yet.
 pub(crate) struct CopiedBody {
@@ -61,39 +72,10 @@ impl Blobs {
         // A source that is not there is told before a condition on the target that is not met, a lease is not.
         let lease = BlobConditions { lease: copy.conditions.lease, ..BlobConditions::default() };
         self.check_before(&location, &lease, answer).await?;
-        let (source_place, record) = self.copy_source(account, &copy).await?;
-        copy.tier.map_or(Ok(()), |tier| tier.check_new(record.kind.blob_type()))?;
-        let target = self.check_before(&location, &copy.conditions, answer).await?;
-        let blob_type = if copy.is_sync { BlobType::Block } else { record.kind.blob_type() };
-        if target.is_some_and(|target| target.kind.blob_type() != blob_type) {
-            return Err(ErrorCode::InvalidBlobType.into());
-        }
         let id = self.fresh_guid();
+        let made = again_if_replaced(|| self.make_copy(account, &copy, &location, answer, id)).await?;
+        let MadeCopy { record, kind, copied, told, pending } = made;
         let total = record.body.length();
-        let is_pending = !copy.is_sync && total > self.copy_bytes_max;
-        let pending =
-            copy.source.target.as_ref().filter(|_| is_pending).map(|(account, source)| PendingCopy {
-                id,
-                target: location.partition.clone(),
-                account: account.clone(),
-                source: source.clone(),
-                changed: record.changed,
-            });
-        let (kind, copied, told) = if let Some(pending) = &pending {
-            self.note_copy(&location, pending).await?;
-            let body = self.empty_body(&record);
-            (record.kind, CopiedBody { body, further: Further::default(), unnamed: Vec::new() }, None)
-        } else if copy.is_sync {
-            let announced = TransferSums { md5: copy.source_md5, ..TransferSums::default() };
-            let source = (&source_place, moment_of(&copy.source), &record);
-            let (unnamed, sums) = self.copy_bytes(source, 0..total, &location, &announced).await?;
-            let body = Body::Data(unnamed.data());
-            let told = Some(sums.told(&announced));
-            let further = Further::default();
-            (BlobKind::Block, CopiedBody { body, further, unnamed: vec![unnamed] }, told)
-        } else {
-            (record.kind, self.copy_body(&source_place, &record, &location, &AtomicU64::new(0)).await?, None)
-        };
         let status = if pending.is_some() { CopyStatus::Pending } else { CopyStatus::Success };
         let shown = CopyShown {
             id,
@@ -142,6 +124,50 @@ impl Blobs {
             is_sync: copy.is_sync,
             version: replaced.version,
         })
+    }
+
+    /// Copies the source of Copy Blob as it is now, or notes that it is to be copied.
+    async fn make_copy(
+        self: &Arc<Self>,
+        account: &AccountName,
+        copy: &CopyBlob,
+        location: &BlobLocation,
+        answer: fn(Unmet) -> ErrorCode,
+        id: CopyId,
+    ) -> Result<MadeCopy, Failure> {
+        let (source_place, record) = self.copy_source(account, copy).await?;
+        copy.tier.map_or(Ok(()), |tier| tier.check_new(record.kind.blob_type()))?;
+        let target = self.check_before(location, &copy.conditions, answer).await?;
+        let blob_type = if copy.is_sync { BlobType::Block } else { record.kind.blob_type() };
+        if target.is_some_and(|target| target.kind.blob_type() != blob_type) {
+            return Err(ErrorCode::InvalidBlobType.into());
+        }
+        let total = record.body.length();
+        let is_pending = !copy.is_sync && total > self.copy_bytes_max;
+        let pending =
+            copy.source.target.as_ref().filter(|_| is_pending).map(|(account, source)| PendingCopy {
+                id,
+                target: location.partition.clone(),
+                account: account.clone(),
+                source: source.clone(),
+                changed: record.changed,
+            });
+        let (kind, copied, told) = if let Some(pending) = &pending {
+            self.note_copy(location, pending).await?;
+            let body = self.empty_body(&record);
+            (record.kind, CopiedBody { body, further: Further::default(), unnamed: Vec::new() }, None)
+        } else if copy.is_sync {
+            let announced = TransferSums { md5: copy.source_md5, ..TransferSums::default() };
+            let source = (&source_place, moment_of(&copy.source), &record);
+            let (unnamed, sums) = self.copy_bytes(source, 0..total, location, &announced).await?;
+            let body = Body::Data(unnamed.data());
+            let told = Some(sums.told(&announced));
+            let further = Further::default();
+            (BlobKind::Block, CopiedBody { body, further, unnamed: vec![unnamed] }, told)
+        } else {
+            (record.kind, self.copy_body(&source_place, &record, location, &AtomicU64::new(0)).await?, None)
+        };
+        Ok(MadeCopy { record, kind, copied, told, pending })
     }
 
     pub async fn put_blob_from_url(
@@ -261,6 +287,14 @@ impl Blobs {
         from: &FromUrl,
         owner: &BlobLocation,
     ) -> Result<(Unnamed, Sums, Record), Failure> {
+        again_if_replaced(|| self.try_read_url(from, owner)).await
+    }
+
+    async fn try_read_url(
+        &self,
+        from: &FromUrl,
+        owner: &BlobLocation,
+    ) -> Result<(Unnamed, Sums, Record), Failure> {
         let found = self.find_source(&from.source).await?;
         let (location, record) = found.map_err(MissingSource::of_copied_url)?;
         check_source(&from.conditions, &record).map_err(Unmet::of_copied_url)?;
@@ -308,28 +342,12 @@ impl Blobs {
     ) -> Result<(Unnamed, Sums), Failure> {
         let size = ContentSize::Exactly(range.end - range.start);
         let mut source = self.open(from, moment, &record.body, range).await?;
-        self.receive(to, source.as_mut(), size, announced, true).await
+        let received = self.receive(to, source.as_mut(), size, announced, true).await;
+        received.map_err(Failure::of_stored_source)
     }
 
-    /// Copies a body as it is, with its blocks or pages. `copied` says how far it is, meanwhile.
+    /// Copies a body as it is, with its blocks or pages. `so_far` says how far it is, meanwhile.
     pub async fn copy_body(
-        self: &Arc<Self>,
-        from: &BlobLocation,
-        record: &Record,
-        to: &BlobLocation,
-        copied: &AtomicU64,
-    ) -> Result<CopiedBody, Failure> {
-        for _ in 0..ATTEMPTS_MAX {
-            copied.store(0, Ordering::Relaxed);
-            match self.try_copy_body(from, record, to, copied).await {
-                Err(Failure::Content(ContentError::Missing { .. })) => {}
-                done => return done,
-            }
-        }
-        Err(ErrorCode::ServerBusy.into())
-    }
-
-    async fn try_copy_body(
         self: &Arc<Self>,
         from: &BlobLocation,
         record: &Record,
@@ -420,11 +438,27 @@ impl Blobs {
             }
             Data::Content(content) => {
                 let owner = Owner { space: to.space, partition: to.partition.clone() };
-                Data::Content(self.contents.copy(from.space, content, &owner, so_far).await?)
+                let copied = self.contents.copy(from.space, content, &owner, so_far).await;
+                Data::Content(copied.map_err(|error| Failure::from(error).of_stored_source())?)
             }
         };
         Ok(self.unnamed(to, copied))
     }
+}
+
+/// Reads a source again, from its record on, if it was replaced while it was read. Its record tells if it is gone.
+pub(crate) async fn again_if_replaced<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    let mut done = attempt().await;
+    for _ in 1..ATTEMPTS_MAX {
+        if !done.as_ref().is_err_and(Failure::is_content_missing) {
+            break;
+        }
+        done = attempt().await;
+    }
+    done
 }
 
 /// Which state of its blob a source is.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use tavola_engine::{ByteSource, BytesSource, ContentError};
+use tavola_engine::{ByteSource, BytesSource};
 use tavola_model::{
     AccessTier, AccountName, BlobConditions, BlobGot, BlobMoment, BlobProperties, BlobTarget, BlobVersion,
     ByteRange, ErrorCode, GetBlob, GotRange, RANGE_SUM_BYTES_MAX, RangeSum, ServiceError,
@@ -52,12 +52,15 @@ impl Blobs {
             }
             let mut content = match self.open(&location, get.target.moment, &body, bytes).await {
                 // It was replaced, and what it was is gone.
-                Err(Failure::Content(ContentError::Missing { .. })) => continue,
+                Err(failure) if failure.is_content_missing() => continue,
                 opened => opened?,
             };
             let (mut range_md5, mut range_crc64) = (None, None);
             if let Some(sum) = get.range_sum {
-                let whole = gather(content.as_mut()).await?;
+                let whole = match gather(content.as_mut()).await {
+                    Err(failure) if failure.is_content_missing() => continue,
+                    whole => whole?,
+                };
                 let sums = Sums::of(&whole, sum == RangeSum::Md5);
                 match sum {
                     RangeSum::Md5 => range_md5 = sums.md5,
@@ -167,7 +170,8 @@ fn range_sum_refusal(sum: Option<RangeSum>) -> ServiceError {
 /// All bytes of a source that has few.
 pub(crate) async fn gather(source: &mut dyn ByteSource) -> Result<bytes::Bytes, Failure> {
     let mut whole = BytesMut::new();
-    while let Some(piece) = source.next().await.map_err(Failure::of_source)? {
+    let failed = |error| Failure::of_source(error).of_stored_source();
+    while let Some(piece) = source.next().await.map_err(failed)? {
         whole.extend_from_slice(&piece);
     }
     Ok(whole.freeze())

@@ -27,7 +27,7 @@ use tokio::task::AbortHandle;
 use super::Blobs;
 use super::change::{BlobLocation, existing_in, put_record, record_in};
 use super::conditions::{Unmet, check_write};
-use super::copy::CopiedBody;
+use super::copy::{CopiedBody, again_if_replaced};
 use super::pieces::Data;
 use super::put::settle;
 use super::record::{Body, Record};
@@ -191,12 +191,7 @@ impl Blobs {
         location: &BlobLocation,
         pending: &PendingCopy,
     ) -> Result<(), Failure> {
-        let source_place = self.location(&pending.account, &pending.source.path).await?;
-        let source = self.state(&source_place, &pending.source).await?;
-        if source.changed != pending.changed {
-            return Err(ErrorCode::SourceConditionNotMet.into());
-        }
-        let copied = self.copy_telling(&source_place, &source, location, pending.id).await?;
+        let copied = again_if_replaced(|| self.copy_telling(location, pending)).await?;
         let mut rows: Vec<&[u8]> = vec![RECORD_ROW];
         rows.extend(copied.further.names());
         let decide = |now: DateTime, rows: &[Option<StoredRow>]| {
@@ -218,16 +213,19 @@ impl Blobs {
         done
     }
 
-    /// Copies a body, and says in the record of the target now and then how far it is.
+    /// Copies the source, if it is still the same, and says in the record of the target now and then how far it is.
     async fn copy_telling(
         self: &Arc<Self>,
-        from: &BlobLocation,
-        source: &Record,
-        to: &BlobLocation,
-        id: CopyId,
+        location: &BlobLocation,
+        pending: &PendingCopy,
     ) -> Result<CopiedBody, Failure> {
+        let source_place = self.location(&pending.account, &pending.source.path).await?;
+        let source = self.state(&source_place, &pending.source).await?;
+        if source.changed != pending.changed {
+            return Err(ErrorCode::SourceConditionNotMet.into());
+        }
         let copied = AtomicU64::new(0);
-        let mut copying = pin!(self.copy_body(from, source, to, &copied));
+        let mut copying = pin!(self.copy_body(&source_place, &source, location, &copied));
         let mut told = 0;
         loop {
             tokio::select! {
@@ -237,7 +235,7 @@ impl Blobs {
             let so_far = copied.load(Ordering::Relaxed).min(source.body.length());
             if so_far > told {
                 told = so_far;
-                if let Err(error) = self.tell_progress(to, id, so_far).await {
+                if let Err(error) = self.tell_progress(location, pending.id, so_far).await {
                     tracing::debug!(%error, "cannot record the progress of a copy");
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tavola_engine::{Change, Content, ContentError, Decision, SpaceId, StoredRow};
+use tavola_engine::{Change, Content, ContentError, Decision, SourceError, SpaceId, StoredRow};
 use tavola_model::{
     AbortCopy, AppendConditions, BlobCommand, BlobConditions, BlobCopied, BlobOutcome, BlobProperties,
     ContainerConditions, ContainerName, CopyId, CopyStatus, CreateContainer, DateTime, DeleteContainer,
@@ -282,10 +282,11 @@ fn resume_idle(stores: &Stores) {
 
 #[test]
 fn a_copy_that_cannot_succeed_fails_and_can_be_made_again() {
-    let failures: [(CopyFailure, &str); 3] = [
+    let failures: [(CopyFailure, &str); 4] = [
         (damaged, "InternalError"),
         (|_| ContentError::Failed { cause: "an I/O error".into() }, "InternalError"),
         (|_| ContentError::Full { free_bytes: 1 }, "ServerBusy"),
+        (|content| ContentError::Source(SourceError::Broken(damaged(content).into())), "InternalError"),
     ];
     for (failure, code) in failures {
         let stores = Stores::new();

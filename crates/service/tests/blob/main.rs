@@ -13,6 +13,7 @@ mod pages;
 mod races;
 mod restored;
 mod scrubber;
+mod sources;
 mod states;
 mod troubled;
 mod versions;

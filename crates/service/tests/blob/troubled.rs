@@ -8,13 +8,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tavola_engine::{
     ByteSource, Content, ContentCursor, ContentError, ContentId, ContentSize, ContentStore, Engine,
-    MemoryContents, MemoryEngine, Owner, SpaceId, VisitContent,
+    MemoryContents, MemoryEngine, Owner, SourceError, SpaceId, VisitContent,
 };
 use tavola_model::{BlobCommand, BlobOutcome, ErrorCode};
 use tavola_service::{Service, ServiceSettings};
 use tavola_system::SystemRandom;
 
 use crate::bench::{HeldClock, bytes, clock, create_container, execute, put, retain_deleted};
+use crate::watched::{Event, happen};
 
 /// A service whose store of contents can be told to fail.
 pub struct Stores {
@@ -38,6 +39,8 @@ impl Stores {
         let contents = Arc::new(TroubledContents {
             inner: MemoryContents::new(clock.clone()),
             is_damaged: AtomicBool::new(false),
+            breaks_off: AtomicBool::new(false),
+            before_read: Mutex::new(None),
             copy_failure: Mutex::new(None),
             is_held: AtomicBool::new(false),
             copies_left: AtomicUsize::new(usize::MAX),
@@ -103,6 +106,10 @@ pub type CopyFailure = fn(&Content) -> ContentError;
 pub struct TroubledContents {
     pub inner: MemoryContents,
     pub is_damaged: AtomicBool,
+    /// A read finds damage behind its first piece.
+    pub breaks_off: AtomicBool,
+    /// What somebody else does just before the next read or copy.
+    pub before_read: Event,
     /// What a copy fails with.
     pub copy_failure: Mutex<Option<CopyFailure>>,
     pub is_held: AtomicBool,
@@ -142,7 +149,13 @@ impl ContentStore for TroubledContents {
         if self.is_damaged.load(Ordering::SeqCst) {
             return Err(ContentError::Damaged { space, id: content.id, what: "a piece has another sum" });
         }
-        self.inner.read(space, content, range).await
+        happen(&self.before_read).await;
+        let source = self.inner.read(space, content, range).await?;
+        if !self.breaks_off.load(Ordering::SeqCst) {
+            return Ok(source);
+        }
+        let damage = ContentError::Damaged { space, id: content.id, what: "a piece has another sum" };
+        Ok(Box::new(BrokenOff { source, damage: Some(damage), is_begun: false }))
     }
 
     /// While it is held, a copy stops before its last byte.
@@ -157,6 +170,7 @@ impl ContentStore for TroubledContents {
             copied.fetch_add(content.length - 1, Ordering::SeqCst);
             std::future::pending::<()>().await;
         }
+        happen(&self.before_read).await;
         let failure = *self.copy_failure.lock().unwrap();
         if let Some(failure) = failure {
             return Err(failure(content));
@@ -187,5 +201,25 @@ impl ContentStore for TroubledContents {
         visit: &mut VisitContent<'_>,
     ) -> Result<Option<ContentCursor>, ContentError> {
         self.inner.visit(from, visit).await
+    }
+}
+
+/// A read that finds damage behind its first piece.
+struct BrokenOff {
+    source: Box<dyn ByteSource>,
+    damage: Option<ContentError>,
+    is_begun: bool,
+}
+
+#[async_trait]
+impl ByteSource for BrokenOff {
+    async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
+        match self.damage.take_if(|_| self.is_begun) {
+            Some(damage) => Err(SourceError::Broken(damage.into())),
+            None => {
+                self.is_begun = true;
+                self.source.next().await
+            }
+        }
     }
 }

@@ -40,9 +40,9 @@ pub struct WatchedEngine {
 }
 
 /// Something that happens once.
-type Event = Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>;
+pub type Event = Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>;
 
-async fn happen(event: &Event) {
+pub async fn happen(event: &Event) {
     let taken = event.lock().unwrap().take();
     if let Some(taken) = taken {
         taken.await;
