@@ -144,6 +144,8 @@ pub(crate) const UNSYNCED_BYTES_MAX: u32 = 2 * 1024 * 1024;
 pub(crate) const PUNCHED_BYTES_MAX: u64 = MIB;
 /// Extent files that may be open for reads.
 pub(crate) const EXTENT_FILES_OPEN_MAX: usize = 128;
+/// Extent files of a backup that may be open while it is made.
+pub(crate) const COPIED_EXTENTS_OPEN_MAX: usize = 64;
 /// Contents that one commit drops.
 pub(crate) const CONTENTS_DROPPED_AT_ONCE: usize = 512;
 /// How long nothing was written to an extent of a former run before bytes in it that no content has are given back.

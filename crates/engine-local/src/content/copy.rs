@@ -1,4 +1,6 @@
 //! Copying contents into another store, as a backup does: to the same places, and only what the index names.
+//!
+//! A store may have more extents than files can be open, so only some of those that are made are open at a time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,6 +17,7 @@ use super::read::read_stored;
 use super::sums::check_all;
 use crate::folder::create_folder;
 use crate::row::decode_key;
+use crate::settings::COPIED_EXTENTS_OPEN_MAX;
 
 /// Why a content was not copied.
 #[derive(Debug)]
@@ -23,11 +26,20 @@ pub(crate) enum CopyError {
     Destination(io::Error),
 }
 
-/// The extents of a copy that is being made.
+/// The contents of a copy that is being made.
 pub(crate) struct ContentCopy<'a> {
     source: &'a LocalContents,
+    made: MadeExtents,
+}
+
+/// The extents of a copy.
+struct MadeExtents {
     folder: PathBuf,
-    made: BTreeMap<u64, (Extent, u64)>,
+    /// All of them, with their sizes.
+    sizes: BTreeMap<u64, u64>,
+    /// Those that are open, the one that was used last at the end.
+    open: Vec<Extent>,
+    open_max: usize,
 }
 
 impl<'a> ContentCopy<'a> {
@@ -35,7 +47,7 @@ impl<'a> ContentCopy<'a> {
     pub(crate) fn begin(source: &'a LocalContents, store: &Path) -> Result<Self, CopyError> {
         let folder = folder_in(store);
         create_folder(&folder).map_err(CopyError::Destination)?;
-        Ok(Self { source, folder, made: BTreeMap::new() })
+        Ok(Self { source, made: MadeExtents::new(folder, COPIED_EXTENTS_OPEN_MAX) })
     }
 
     /// Copies the content of an index row, whose key this is. `sizes` are those of the extents. Gives its length.
@@ -50,20 +62,17 @@ impl<'a> ContentCopy<'a> {
         let names = decode_key(key, &mut scratch).and_then(|(partition, row)| names_of(partition, row));
         let (names, row) =
             names.zip(IndexRow::decode(body)).ok_or_else(|| damaged("a row of the index is malformed"))?;
-        for region in &row.regions {
-            if !self.made.contains_key(&region.extent) {
-                let size = *sizes.get(&region.extent).ok_or_else(|| damaged("an extent is not named"))?;
-                let extent = Extent::create(&self.folder, region.extent, size);
-                self.made.insert(region.extent, (extent.map_err(CopyError::Destination)?, size));
-            }
+        if !row.regions.iter().all(|region| sizes.contains_key(&region.extent)) {
+            return Err(damaged("an extent is not named"));
         }
         let extents = &self.source.parts().put.extents;
         let read_at = |buffer: &mut [u8], at| {
             read_stored(extents, &row.regions, buffer, at)
                 .map_err(|cause| CopyError::Source(EngineError::Failed { cause: cause.into() }))
         };
+        let made = &mut self.made;
         let write_at = |at, piece: &[u8]| {
-            write_stored(&self.made, &row.regions, piece, at).map_err(CopyError::Destination)
+            write_stored(made, sizes, &row.regions, piece, at).map_err(CopyError::Destination)
         };
         check_all(names.0, names.1, (row.length, row.sum), read_at, write_at)?
             .map_err(|what| CopyError::Source(EngineError::Damaged { space: names.0, what }))?;
@@ -72,18 +81,48 @@ impl<'a> ContentCopy<'a> {
 
     /// Makes the extents durable. Gives their numbers and sizes.
     pub(crate) fn finish(self) -> Result<Vec<(u64, u64)>, CopyError> {
-        let mut extents = Vec::new();
-        for (number, (extent, size)) in self.made {
-            extent.file.sync_all().map_err(CopyError::Destination)?;
-            extents.push((number, size));
+        let sizes = self.made.finish().map_err(CopyError::Destination)?;
+        Ok(sizes.into_iter().collect())
+    }
+}
+
+impl MadeExtents {
+    fn new(folder: PathBuf, open_max: usize) -> Self {
+        assert!(open_max > 0, "the extent that is written to is open");
+        Self { folder, sizes: BTreeMap::new(), open: Vec::new(), open_max }
+    }
+
+    /// An extent to write to, which is made if it is not there. One that is closed for it is durable.
+    fn extent(&mut self, number: u64, size: u64) -> io::Result<&Extent> {
+        let extent = match self.open.iter().position(|extent| extent.number == number) {
+            Some(at) => self.open.remove(at),
+            None => {
+                if self.open.len() >= self.open_max {
+                    self.open.remove(0).file.sync_all()?;
+                }
+                match self.sizes.insert(number, size) {
+                    None => Extent::create(&self.folder, number, size)?,
+                    Some(_) => Extent::open(&self.folder, number)?,
+                }
+            }
+        };
+        self.open.push(extent);
+        Ok(&self.open[self.open.len() - 1])
+    }
+
+    /// Makes the rest durable. Gives all sizes.
+    fn finish(self) -> io::Result<BTreeMap<u64, u64>> {
+        for extent in self.open {
+            extent.file.sync_all()?;
         }
-        Ok(extents)
+        Ok(self.sizes)
     }
 }
 
 /// Writes bytes to regions one after the other, from an offset on.
 fn write_stored(
-    extents: &BTreeMap<u64, (Extent, u64)>,
+    made: &mut MadeExtents,
+    sizes: &BTreeMap<u64, u64>,
     regions: &[Region],
     mut bytes: &[u8],
     mut at: u64,
@@ -95,9 +134,41 @@ fn write_stored(
         }
         let here = usize::try_from(region.length - at).unwrap_or(usize::MAX).min(bytes.len());
         let (now, rest) = bytes.split_at(here);
-        extents[&region.extent].0.file.write_all_at(now, region.offset + at)?;
+        let extent = made.extent(region.extent, sizes[&region.extent])?;
+        extent.file.write_all_at(now, region.offset + at)?;
         bytes = rest;
         at = 0;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::extent::{HEADER_BYTES, inspect};
+
+    const SIZE: u64 = 4 * HEADER_BYTES;
+
+    #[test]
+    fn few_extents_are_open_at_a_time_and_all_have_what_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut made = MadeExtents::new(folder.path().to_owned(), 2);
+        let sizes: BTreeMap<u64, u64> = (1..=5).map(|number| (number, SIZE)).collect();
+        for round in 0..3_u8 {
+            for extent in 1..=5 {
+                let offset = HEADER_BYTES + u64::from(round) * 4;
+                let region = Region { extent, offset, length: 4 };
+                write_stored(&mut made, &sizes, &[region], &[round + 1; 4], 0).unwrap();
+                assert!(made.open.len() <= 2);
+            }
+        }
+        assert_eq!(made.finish().unwrap(), sizes);
+        for number in 1..=5 {
+            assert_eq!(inspect(folder.path(), number, SIZE).unwrap(), Ok(()));
+            let mut found = [0; 13];
+            let extent = Extent::open(folder.path(), number).unwrap();
+            extent.file.read_exact_at(&mut found, HEADER_BYTES).unwrap();
+            assert_eq!(found, [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 0]);
+        }
+    }
 }
