@@ -82,7 +82,8 @@ pub trait ContentStore: Send + Sync + 'static {
     async fn drop_space(&self, space: SpaceId) -> Result<(), ContentError>;
 
     /// Shows contents from behind a cursor on, until the visitor breaks or there are no more. Gives where to go on, or
-    /// `None` at the end.
+    /// `None` at the end. A content of which it cannot be told whose it is ends the visit with `Damaged`, which names it:
+    /// a visit from behind it shows the others.
     async fn visit(
         &self,
         from: Option<ContentCursor>,

@@ -1,6 +1,7 @@
 //! Contents on disks that fail, that make no holes, and on what a crash left.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,12 +10,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tavola_engine::conformance::TestClock;
 use tavola_engine::{
-    ByteSource, BytesSource, Change, Content, ContentError, ContentSize, ContentStore, Decision, Engine,
-    EngineError, Owner, SourceError, SpaceId,
+    ByteSource, BytesSource, Change, Content, ContentCursor, ContentError, ContentSize, ContentStore,
+    Decision, Engine, EngineError, FoundContent, Owner, SourceError, SpaceId, StoredRow,
 };
+use tavola_model::DateTime;
 
 use super::extent::Extent;
-use super::index::{Index, IndexRow};
+use super::index::{INDEX_SPACE, Index, IndexRow};
 use super::store::ContentDisk;
 use super::sweep::Punching;
 use crate::{LocalEngine, LocalSettings, verify};
@@ -226,4 +228,30 @@ async fn a_store_that_takes_no_more_writes_removes_no_extent_and_its_next_start_
     while engine.contents().usage().unwrap().extents > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test]
+async fn a_malformed_row_of_the_index_is_named_and_a_visit_goes_on_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path(), ContentDisk::default());
+    let mut contents = Vec::new();
+    for byte in 1..=3 {
+        contents.push(put(&engine, byte, 10_000).await.unwrap());
+    }
+    let mut spoil = |_: DateTime, _: &[Option<StoredRow>]| {
+        Decision::Apply(vec![Change::Put { index: 0, body: Bytes::from_static(b"?") }])
+    };
+    let row: &[u8] = &contents[1].id.0;
+    engine.transact(INDEX_SPACE, &SPACE.0, &[row], &mut spoil).await.unwrap();
+    let mut found = Vec::new();
+    let mut visit = |content: &FoundContent| {
+        found.push(content.content);
+        ControlFlow::Continue(())
+    };
+    let visited = engine.contents().visit(None, &mut visit).await;
+    let Err(ContentError::Damaged { space, id, .. }) = visited else { panic!("{visited:?}") };
+    assert_eq!((space, id), (SPACE, contents[1].id));
+    engine.contents().visit(Some(ContentCursor { space, id }), &mut visit).await.unwrap();
+    assert_eq!(found, [contents[0], contents[2]]);
+    check_bytes(&engine, &contents[2], 3).await;
 }

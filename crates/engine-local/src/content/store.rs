@@ -256,7 +256,11 @@ impl ContentStore for LocalContents {
         from: Option<ContentCursor>,
         visit: &mut VisitContent<'_>,
     ) -> Result<Option<ContentCursor>, ContentError> {
-        let of_rows = |error: EngineError| ContentError::of_rows(error, ContentId::MIN);
+        // Damage of the index is not that of one content, behind which a visit could go on.
+        let of_rows = |error: EngineError| match error {
+            EngineError::Damaged { .. } => ContentError::Failed { cause: error.into() },
+            error => ContentError::of_rows(error, ContentId::MIN),
+        };
         let index = &self.parts.put.index;
         // Rows that are queued count as kept. A store that takes no more writes shows what is durable.
         match index.barrier().await {
@@ -268,12 +272,17 @@ impl ContentStore for LocalContents {
         };
         let (mut last, mut damaged) = (None, None);
         let mut take = |row: tavola_engine::ScannedRow<'_>| {
-            let Some((names, row)) = names_of(row.partition, row.row).zip(IndexRow::decode(&row.body)) else {
-                damaged =
-                    Some(EngineError::Damaged { space: super::INDEX_SPACE, what: "a row is malformed" });
+            let Some((space, id)) = names_of(row.partition, row.row) else {
+                let error = EngineError::Damaged { space: super::INDEX_SPACE, what: "a row is malformed" };
+                damaged = Some(of_rows(error));
                 return ControlFlow::Break(());
             };
-            let found = row.found(names.0, names.1);
+            let Some(row) = IndexRow::decode(&row.body) else {
+                damaged =
+                    Some(ContentError::Damaged { space, id, what: "its row of the index is malformed" });
+                return ControlFlow::Break(());
+            };
+            let found = row.found(space, id);
             let flow = visit(&found);
             last = flow.is_break().then(|| found.cursor());
             flow
@@ -282,7 +291,7 @@ impl ContentStore for LocalContents {
             tokio::task::yield_now().await;
         }
         match damaged {
-            Some(error) => Err(of_rows(error)),
+            Some(error) => Err(error),
             None => Ok(last),
         }
     }

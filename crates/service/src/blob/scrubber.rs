@@ -10,7 +10,8 @@
 //!    partition that owns it whether a row names it. It drops those that none does, but only when they are a day old:
 //!    uploads are held to twelve hours, so by then a row names a content or none ever will.
 //!
-//! A partition that cannot be read keeps everything.
+//! A partition that cannot be read keeps everything. A content that cannot be read, or of which the store cannot tell
+//! whose it is, is counted and stays.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -91,7 +92,14 @@ impl Blobs {
                 found.push(content.clone());
                 if found.len() < CONTENTS_A_STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
-            let next = self.contents.visit(from, &mut visit).await?;
+            let next = match self.contents.visit(from, &mut visit).await {
+                Err(ContentError::Damaged { space, id, what }) if is_behind(space, id, from) => {
+                    scrubbed.damaged += 1;
+                    tracing::error!(%space, content = %id, what, "a content of a blob cannot be read; `tavola verify` reports details");
+                    Some(ContentCursor { space, id })
+                }
+                visited => visited?,
+            };
             for content in &found {
                 self.read_through(content, pace, &mut scrubbed).await;
             }
@@ -114,12 +122,19 @@ impl Blobs {
                 found = Some(content.owner.space);
                 ControlFlow::Break(())
             };
-            self.contents.visit(from, &mut visit).await?;
+            match self.contents.visit(from, &mut visit).await {
+                Err(ContentError::Damaged { space, id, .. }) if is_behind(space, id, from) => {
+                    found = Some(space);
+                }
+                visited => drop(visited?),
+            }
             let Some(space) = found else { return Ok(()) };
             match self.engine.get(space, &[], &[]).await.map_err(Failure::from) {
                 Err(failure) if failure.is_space_missing() => {
                     tracing::info!(%space, "dropping the contents of a deleted container");
-                    self.contents.drop_space(space).await?;
+                    if let Err(error) = self.contents.drop_space(space).await {
+                        tracing::warn!(%space, %error, "cannot drop the contents of a deleted container; the next scrub will");
+                    }
                 }
                 // One that cannot be read keeps its contents.
                 Ok(_) | Err(_) => {}
@@ -291,6 +306,11 @@ impl Blobs {
         self.tidy(location, &[]).await?;
         self.fold(location).await
     }
+}
+
+/// Whether a content is behind a place, so that a visit that goes on behind the content goes on.
+fn is_behind(space: SpaceId, id: ContentId, from: Option<ContentCursor>) -> bool {
+    from.is_none_or(|from| ContentCursor { space, id } > from)
 }
 
 /// What a scan has seen of the blob that it is at.

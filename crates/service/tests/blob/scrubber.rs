@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use tavola_auth::Permitted;
-use tavola_engine::{Change, Decision, SpaceId, StoredRow};
+use tavola_engine::{
+    BytesSource, Change, Content, ContentCursor, ContentSize, ContentStore, Decision, Owner, SpaceId,
+    StoredRow,
+};
 use tavola_model::{
     AccountName, AppendConditions, BlobCommand, BlobEntry, BlobOutcome, Command, DateTime, DeleteSnapshots,
     ErrorCode, ListBlobs, ListInclude, NewKind, Outcome,
@@ -166,6 +169,30 @@ fn a_scrub_reads_every_byte_and_counts_what_is_damaged() {
     stores.contents.is_damaged.store(true, Ordering::SeqCst);
     let scrubbed = scrub();
     assert_eq!((scrubbed.contents, scrubbed.damaged, scrubbed.dropped), (2, 2, 0), "{scrubbed:?}");
+}
+
+#[test]
+fn a_content_that_tells_nothing_is_counted_and_stays_and_ends_no_scrub() {
+    for malformed in 0..3 {
+        let stores = Stores::new();
+        let spaces = stores.runtime.block_on(stores.engine.spaces()).unwrap();
+        let space = spaces.into_iter().find(|space| *space != SpaceId::CATALOG).unwrap();
+        // No row names them.
+        let owner = Owner { space, partition: b"blob".to_vec() };
+        let contents = [10, 11, 12].map(|length| {
+            let put = async {
+                let mut source = BytesSource::new([bytes(1, length)]);
+                stores.contents.put(&owner, ContentSize::Exactly(length as u64), &mut source).await.unwrap()
+            };
+            stores.runtime.block_on(put)
+        });
+        let Content { id, length } = contents[malformed];
+        *stores.contents.malformed.lock().unwrap() = Some(ContentCursor { space, id });
+        stores.clock.pass_seconds(2 * DAY);
+        let scrubbed = stores.runtime.block_on(stores.service.scrub_contents(ScrubPace::Full)).unwrap();
+        assert_eq!((scrubbed.contents, scrubbed.damaged, scrubbed.dropped), (2, 1, 2), "{malformed}");
+        assert_eq!(stores.contents.inner.bytes(), length, "{malformed}");
+    }
 }
 
 #[test]

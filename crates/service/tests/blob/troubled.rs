@@ -1,6 +1,6 @@
 //! A service whose store of contents can be told to fail, and to wait for ever.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tavola_engine::{
     ByteSource, Content, ContentCursor, ContentError, ContentId, ContentSize, ContentStore, Engine,
-    MemoryContents, MemoryEngine, Owner, SourceError, SpaceId, VisitContent,
+    FoundContent, MemoryContents, MemoryEngine, Owner, SourceError, SpaceId, VisitContent,
 };
 use tavola_model::{BlobCommand, BlobOutcome, ErrorCode};
 use tavola_service::{Service, ServiceSettings};
@@ -39,6 +39,7 @@ impl Stores {
         let contents = Arc::new(TroubledContents {
             inner: MemoryContents::new(clock.clone()),
             is_damaged: AtomicBool::new(false),
+            malformed: Mutex::new(None),
             breaks_off: AtomicBool::new(false),
             before_read: Mutex::new(None),
             copy_failure: Mutex::new(None),
@@ -106,6 +107,8 @@ pub type CopyFailure = fn(&Content) -> ContentError;
 pub struct TroubledContents {
     pub inner: MemoryContents,
     pub is_damaged: AtomicBool,
+    /// The content of which it cannot be told whose it is.
+    pub malformed: Mutex<Option<ContentCursor>>,
     /// A read finds damage behind its first piece.
     pub breaks_off: AtomicBool,
     /// What somebody else does just before the next read or copy.
@@ -200,7 +203,19 @@ impl ContentStore for TroubledContents {
         from: Option<ContentCursor>,
         visit: &mut VisitContent<'_>,
     ) -> Result<Option<ContentCursor>, ContentError> {
-        self.inner.visit(from, visit).await
+        let malformed = *self.malformed.lock().unwrap();
+        let mut is_met = false;
+        let mut each = |found: &FoundContent| {
+            is_met = malformed == Some(found.cursor());
+            if is_met { ControlFlow::Break(()) } else { visit(found) }
+        };
+        let next = self.inner.visit(from, &mut each).await?;
+        match malformed.filter(|_| is_met) {
+            Some(ContentCursor { space, id }) => {
+                Err(ContentError::Damaged { space, id, what: "its owner cannot be read" })
+            }
+            None => Ok(next),
+        }
     }
 }
 
