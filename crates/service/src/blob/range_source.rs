@@ -1,5 +1,9 @@
 //! The bytes of a range of a body that is in rows, which are looked up a few at a time: a body may have more of them, and
 //! more bytes in them, than memory.
+//!
+//! Pages that are written while they are read are read as they are then: what was looked up is looked up again from there.
+//! The pieces of a blob that is replaced or deleted are gone, and the read ends with an error: it never goes on with those
+//! of another blob.
 
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
@@ -23,6 +27,8 @@ use crate::failure::Failure;
 
 /// Bytes and names of pieces that are held at a time.
 const HELD_BYTES_MAX: usize = 256 * 1024;
+/// How often pages are looked up again for the next piece, because they were written meanwhile.
+const ATTEMPTS_MAX: usize = 8;
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// Where the rows of a body are.
@@ -52,10 +58,13 @@ impl Blobs {
             contents: self.contents.clone(),
             location: location.clone(),
             rows,
+            position: range.start,
             left: range,
             current: None,
         };
-        source.step().await?;
+        if !source.left.is_empty() {
+            source.step().await?;
+        }
         Ok(Box::new(source))
     }
 }
@@ -65,6 +74,9 @@ struct RangeSource {
     contents: Arc<dyn ContentStore>,
     location: BlobLocation,
     rows: Rows,
+    /// Where the next piece begins.
+    position: u64,
+    /// What is not looked up yet.
     left: Range<u64>,
     current: Option<PieceSource>,
 }
@@ -72,23 +84,41 @@ struct RangeSource {
 #[async_trait]
 impl ByteSource for RangeSource {
     async fn next(&mut self) -> Result<Option<Bytes>, SourceError> {
-        loop {
-            let Some(current) = &mut self.current else { return Ok(None) };
-            if let Some(piece) = current.next().await? {
-                return Ok(Some(piece));
+        let mut done = self.try_next().await;
+        for _ in 1..ATTEMPTS_MAX {
+            let is_pages = matches!(self.rows, Rows::Pages { .. });
+            if !(is_pages && done.as_ref().is_err_and(Failure::is_content_missing)) {
+                break;
             }
             self.current = None;
-            self.step().await.map_err(|error| SourceError::Broken(error.into()))?;
+            self.left.start = self.position;
+            done = self.try_next().await;
         }
+        done.map_err(|failure| SourceError::Broken(failure.into()))
     }
 }
 
 impl RangeSource {
-    /// Looks up some rows, unless all has been read.
-    async fn step(&mut self) -> Result<(), Failure> {
-        if self.left.is_empty() {
-            return Ok(());
+    async fn try_next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            if let Some(current) = &mut self.current {
+                let piece = current.next().await;
+                let piece = piece.map_err(|error| Failure::of_source(error).of_stored_source())?;
+                if let Some(piece) = piece {
+                    self.position += piece.len() as u64;
+                    return Ok(Some(piece));
+                }
+                self.current = None;
+            }
+            if self.left.is_empty() {
+                return Ok(None);
+            }
+            self.step().await?;
         }
+    }
+
+    /// Looks up some rows of what is left.
+    async fn step(&mut self) -> Result<(), Failure> {
         let (engine, location, left) = (self.engine.as_ref(), &self.location, &mut self.left);
         let parts = match &mut self.rows {
             Rows::Pieces { rows, at } => pieces(engine, location, rows, at, left).await?,

@@ -13,7 +13,9 @@ use tavola_model::{
 use tavola_service::{ScrubPace, ServiceSettings};
 use tokio::sync::oneshot;
 
-use crate::bench::{append, bytes, commit, copy_blob, delete, execute, get, head, new_blob, path, put_block};
+use crate::bench::{
+    append, bytes, commit, copy_blob, delete, execute, get, head, new_blob, path, put_block, put_pages,
+};
 use crate::watched::Watched;
 
 const CELL: u64 = 64 * 1024;
@@ -280,4 +282,29 @@ fn a_block_that_is_put_while_rows_are_tidied_is_kept_where_a_scan_is_not_one_sna
     assert_eq!(watched.bench.get("b").unwrap(), late);
     watched.settle();
     assert_eq!(watched.bench.contents.bytes(), 10_000);
+}
+
+#[test]
+fn pages_that_are_written_while_they_are_read_do_not_cut_the_answer() {
+    let watched = Watched::new();
+    let bench = &watched.bench;
+    let length = 4 * CELL;
+    bench.run(BlobCommand::PutBlob(new_blob("disk", NewKind::Page { length, sequence: 0 }, 0))).unwrap();
+    let cell = |seed| bytes(seed, usize::try_from(CELL).unwrap());
+    let write =
+        |at: u64, seed| bench.run_with(put_pages("disk", at * CELL, &cell(seed)), cell(seed)).unwrap();
+    (0..4).for_each(|at| drop(write(at, at.to_le_bytes()[0])));
+    let account = AccountName::parse("devstoreaccount1").unwrap();
+    let command = Command::Blob(Box::new(get(path("disk").into(), None)));
+    let permitted = Permitted::unchecked_for_test(account, command, None);
+    let executed = bench.runtime.block_on(bench.service.execute_with(permitted, None, None)).unwrap();
+    let mut download = executed.download.unwrap();
+    let mut read = BytesMut::new();
+    read.extend_from_slice(&bench.runtime.block_on(download.next()).unwrap().unwrap());
+    write(2, 7);
+    watched.settle();
+    while let Some(piece) = bench.runtime.block_on(download.next()).unwrap() {
+        read.extend_from_slice(&piece);
+    }
+    assert!(read == [cell(0), cell(1), cell(7), cell(3)].concat());
 }
