@@ -15,7 +15,7 @@ use super::decode_upload as upload;
 use super::documents::parse_key_times;
 use super::headers::{
     container_conditions, given, invalid_header, lease_id, missing_header, number, parsed,
-    refuse_unsupported, time_conditions,
+    refuse_encryption_scope, refuse_unsupported, time_conditions,
 };
 use super::marker::{read_cursor, read_find_cursor};
 use super::route::BlobRoute;
@@ -65,11 +65,11 @@ pub fn decode(route: BlobRoute, request: &BlobRequest<'_>) -> Result<Command, Se
             BlobCommand::GetUserDelegationKey(parse_key_times(request.body, request.version)?)
         }
         BlobRoute::SubmitBatch(container) => BlobCommand::SubmitBatch(container),
-        BlobRoute::CreateContainer(container) => BlobCommand::CreateContainer(CreateContainer {
-            container,
-            metadata: request.metadata()?,
-            public_access: public_access(headers)?,
-        }),
+        BlobRoute::CreateContainer(container) => {
+            refuse_encryption_scope(headers)?;
+            let (metadata, public_access) = (request.metadata()?, public_access(headers)?);
+            BlobCommand::CreateContainer(CreateContainer { container, metadata, public_access })
+        }
         BlobRoute::DeleteContainer(container) => {
             let conditions = container_conditions(headers)?;
             BlobCommand::DeleteContainer(DeleteContainer { container, conditions })

@@ -312,7 +312,7 @@ pub(super) fn parse_range(text: &str) -> Option<ByteRange> {
 /// Refuses what this server does not do though the answer would look as if it did: a client that sends a key of its
 /// own, or asks for content that cannot be deleted, must not believe that it was heard.
 pub(super) fn refuse_unsupported(headers: &HeaderMap) -> Result<(), ServiceError> {
-    const UNSUPPORTED: [&str; 7] = [
+    const UNSUPPORTED: [&str; 8] = [
         "x-ms-encryption-key",
         "x-ms-encryption-scope",
         "x-ms-source-encryption-key",
@@ -320,16 +320,33 @@ pub(super) fn refuse_unsupported(headers: &HeaderMap) -> Result<(), ServiceError
         "x-ms-immutability-policy-mode",
         "x-ms-legal-hold",
         "x-ms-structured-body",
+        "x-ms-previous-snapshot-url",
     ];
     // One pass over the few headers that are given: nearly always it finds none.
     let found = headers.iter().find_map(|(given, value)| {
         let name = UNSUPPORTED.into_iter().find(|name| given.as_str() == *name)?;
         (!value.as_bytes().trim_ascii().is_empty()).then_some(name)
     });
-    match found {
-        Some(name) => Err(ServiceError::new(ErrorCode::UnsupportedHeader).with_detail("HeaderName", name)),
-        None => Ok(()),
+    found.map_or(Ok(()), |name| Err(unsupported_header(name)))
+}
+
+/// The same for a new container: blobs have the encryption of the account, whatever a client asks for. What every
+/// container has may be asked for.
+pub(super) fn refuse_encryption_scope(headers: &HeaderMap) -> Result<(), ServiceError> {
+    const SUPPORTED: [(&str, &str); 2] = [
+        ("x-ms-default-encryption-scope", "$account-encryption-key"),
+        ("x-ms-deny-encryption-scope-override", "false"),
+    ];
+    for (name, supported) in SUPPORTED {
+        if given(headers, name).is_some_and(|value| !value.eq_ignore_ascii_case(supported)) {
+            return Err(unsupported_header(name));
+        }
     }
+    Ok(())
+}
+
+fn unsupported_header(name: &'static str) -> ServiceError {
+    ServiceError::new(ErrorCode::UnsupportedHeader).with_detail("HeaderName", name)
 }
 
 #[cfg(test)]
@@ -468,7 +485,27 @@ mod tests {
         assert_eq!(kept.content_language.as_deref(), Some("de"));
         let none = uploaded_headers(&headers(&[])).unwrap();
         assert_eq!(none.content_type.as_deref(), Some(CONTENT_TYPE_DEFAULT));
-        let error = refuse_unsupported(&headers(&[("x-ms-encryption-key", "k")])).unwrap_err();
-        assert_eq!(error.code, ErrorCode::UnsupportedHeader);
+    }
+
+    #[test]
+    fn what_this_server_does_not_do_is_refused() {
+        for name in ["x-ms-encryption-key", "x-ms-previous-snapshot-url", "x-ms-structured-body"] {
+            let error = refuse_unsupported(&headers(&[(name, "k")])).unwrap_err();
+            assert_eq!(error.code, ErrorCode::UnsupportedHeader, "{name}");
+            refuse_unsupported(&headers(&[(name, "")])).unwrap();
+        }
+        let check = |name, value, is_refused: bool| {
+            let done = refuse_encryption_scope(&headers(&[(name, value)]));
+            assert_eq!(
+                done.err().map(|error| error.code),
+                is_refused.then_some(ErrorCode::UnsupportedHeader),
+                "{name}: {value}"
+            );
+        };
+        check("x-ms-default-encryption-scope", "mine", true);
+        check("x-ms-default-encryption-scope", "$account-encryption-key", false);
+        check("x-ms-default-encryption-scope", "", false);
+        check("x-ms-deny-encryption-scope-override", "true", true);
+        check("x-ms-deny-encryption-scope-override", "false", false);
     }
 }
