@@ -39,6 +39,16 @@ impl Failure {
         matches!(self, Self::Store(EngineError::SpaceMissing { .. }))
     }
 
+    /// What was read before a transaction is not true any more. Nothing was kept; whoever reads again may succeed.
+    pub fn changed_meanwhile() -> Self {
+        Self::Store(EngineError::Conflict { attempts: 1 })
+    }
+
+    /// Whether another writer came first, and nothing was kept.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Store(EngineError::Conflict { .. }))
+    }
+
     /// Whether the change may have been kept all the same.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Store(EngineError::OutcomeUnknown { .. }))

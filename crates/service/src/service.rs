@@ -1,6 +1,7 @@
 //! The service as the rest of the server holds it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tavola_auth::Permitted;
 use tavola_engine::{ByteSource, ContentStore, Engine};

@@ -155,7 +155,7 @@ impl Blobs {
                 return Ok(appended);
             }
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     /// Lets nothing more be appended.

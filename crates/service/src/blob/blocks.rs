@@ -162,7 +162,7 @@ impl Blobs {
             }
             known = self.stage(location).await?.map(|(stage, _)| stage);
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     pub async fn put_block_list(
@@ -214,7 +214,7 @@ impl Blobs {
                 return Ok(done);
             }
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     /// What a block list makes of a blob as it is now.

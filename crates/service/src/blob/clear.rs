@@ -70,7 +70,7 @@ impl Blobs {
                 return Ok(done);
             }
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     /// The cells of a range that there are, if one transaction can change them.
@@ -148,7 +148,7 @@ impl Blobs {
             };
             let is_stale = as_of.is_some_and(|as_of| record.changed != as_of);
             if is_stale || generations != known.body.generations() {
-                return Err(Failure::from(ErrorCode::ServerBusy));
+                return Err(Failure::changed_meanwhile());
             }
             let mut changes = further.changes(1, rows)?;
             for (at, number) in edges.iter().enumerate() {
@@ -179,8 +179,8 @@ impl Blobs {
                 self.fold_later(location);
                 Ok(Some(done))
             }
-            Err(Failure::Refused(error)) if error.code == ErrorCode::ServerBusy => Ok(None),
-            Err(error) => Err(error),
+            Err(failure) if failure.is_conflict() => Ok(None),
+            Err(failure) => Err(failure),
         }
     }
 
@@ -209,7 +209,7 @@ impl Blobs {
             }
             return Ok(Some(known));
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     /// The same behind the answer: it gives disk space back.

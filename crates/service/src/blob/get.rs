@@ -72,7 +72,7 @@ impl Blobs {
             let got = BlobGot { properties, range, range_md5, range_crc64 };
             return Ok((got, content));
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     pub async fn get_properties(

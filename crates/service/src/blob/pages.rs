@@ -85,7 +85,7 @@ impl Blobs {
         to_its_end(async move {
             let data = unnamed.data();
             let span = span(write.first..write.first + write.length);
-            let mut done = Err(ErrorCode::ServerBusy.into());
+            let mut done = Err(Failure::changed_meanwhile());
             for _ in 0..ATTEMPTS_MAX {
                 let edit = CellsEdit {
                     write: &write,

@@ -357,7 +357,7 @@ impl Record {
 /// Whether a copy that has failed may succeed later. Of a write whose outcome is unknown, the target will tell.
 fn may_pass(failure: &Failure) -> bool {
     match failure {
-        Failure::Refused(refusal) => refusal.code == ErrorCode::ServerBusy,
+        Failure::Refused(_) => false,
         Failure::Store(error) => match error {
             EngineError::Conflict { .. }
             | EngineError::OutcomeUnknown { .. }

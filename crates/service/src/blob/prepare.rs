@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tavola_engine::{Change, StoredRow};
-use tavola_model::{DateTime, ErrorCode};
+use tavola_model::DateTime;
 
 use super::Blobs;
 use super::change::BlobLocation;
@@ -143,14 +143,14 @@ impl Further {
     }
 
     /// What the transaction does to them, where the first of them has this index.
-    pub fn changes(&self, index: usize, found: &[Option<StoredRow>]) -> Result<Vec<Change>, ErrorCode> {
+    pub fn changes(&self, index: usize, found: &[Option<StoredRow>]) -> Result<Vec<Change>, Failure> {
         let bodies = self.rows.iter().enumerate();
         let mut changes: Vec<Change> =
             bodies.map(|(at, (_, body))| Change::Put { index: index + at, body: body.clone() }).collect();
         if self.note.is_some() {
             let note = index + self.rows.len();
             if found.get(note).is_none_or(Option::is_none) {
-                return Err(ErrorCode::ServerBusy);
+                return Err(Failure::changed_meanwhile());
             }
             changes.push(Change::Delete { index: note });
         }
@@ -179,7 +179,7 @@ impl Note {
         names.extend(rows.keys().map(Vec::as_slice));
         let decide = |now: DateTime, found: &[Option<StoredRow>]| {
             if !is_first && found[0].is_none() {
-                return Err(ErrorCode::ServerBusy.into());
+                return Err(Failure::changed_meanwhile());
             }
             let mut changes = vec![Change::Put { index: 0, body: encode_note(now).into() }];
             let bodies = rows.values().enumerate();

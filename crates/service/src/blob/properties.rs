@@ -61,14 +61,14 @@ impl Blobs {
                 record.refuse_while_copying()?;
                 let is_cleared = cleared.as_ref().is_some_and(|body| record.body == *body);
                 if length > record.body.length() && !is_cleared {
-                    return Err(Failure::from(ErrorCode::ServerBusy));
+                    return Err(Failure::changed_meanwhile());
                 }
                 Ok((apply(set, now, record)?, length < known.body.length()))
             };
             match self.change_record(location, &set.conditions, change).await {
                 // Its length or its generations have changed since it was cleared behind its end.
-                Err(Failure::Refused(error)) if error.code == ErrorCode::ServerBusy => {}
-                Err(error) => return Err(error),
+                Err(failure) if failure.is_conflict() => {}
+                Err(failure) => return Err(failure),
                 Ok((done, is_shorter)) => {
                     if is_shorter {
                         self.clear_behind_later(location);
@@ -77,7 +77,7 @@ impl Blobs {
                 }
             }
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     pub async fn set_metadata(
@@ -265,7 +265,7 @@ impl Blobs {
                 kept_after = next_tick(kept_at);
             }
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     /// The same for a state of a blob that may be a snapshot or a version, which have no lease.

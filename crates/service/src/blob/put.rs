@@ -203,7 +203,7 @@ impl Blobs {
                 Attempt::Again => {}
             }
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 }
 

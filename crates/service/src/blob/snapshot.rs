@@ -86,7 +86,7 @@ impl Blobs {
                 kept_after = next_tick(kept_at);
             }
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     /// Deletes a blob, its snapshots, or one of its states; whether it is gone for good.
@@ -231,7 +231,7 @@ impl Blobs {
             };
             return Ok(!keeps);
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     /// The first snapshots of a blob from a time on, and whether there are more.
@@ -374,7 +374,7 @@ impl Blobs {
                 (false, _) => attempts += 1,
             }
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     /// What was deleted of a blob and can be had back: the last state of the blob itself if it is wanted, and the first

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tavola_engine::{ContentId, SpaceId};
-use tavola_model::{BlobTags, ErrorCode};
+use tavola_model::BlobTags;
 
 use super::Blobs;
 use super::cell::Cell;
@@ -173,7 +173,7 @@ impl Blobs {
             }
             before = after;
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     /// The first dead rows from one on.
@@ -200,7 +200,7 @@ impl Blobs {
             }
             before = after;
         }
-        Err(ErrorCode::ServerBusy.into())
+        Err(Failure::changed_meanwhile())
     }
 
     async fn names(&self, location: &BlobLocation) -> Result<Names, Failure> {
