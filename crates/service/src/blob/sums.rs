@@ -26,9 +26,10 @@ const BESIDE_BYTES_MIN: usize = 128 * 1024;
 /// may be four milliseconds away.
 const BYTES_AT_ONCE: usize = 64 * 1024;
 
-/// Pieces of an upload that wait for their sum, with the one that is summed. With fewer the thread waits for the source
-/// between two pieces; more would only hold memory.
-const PIECES_WAITING_MAX: usize = 3;
+/// Pieces of an upload that wait for their sum, with the one that is summed: two mebibytes, as much as may be written and
+/// not synced. With fewer the thread that sums is idle while the writer waits for the disk: three of them made an upload of
+/// 256 MiB a fifth slower.
+const PIECES_WAITING_MAX: usize = 8;
 
 /// The threads that sum large pieces, at most as many as there are cores.
 static SUMMING: LazyLock<Runtime> = LazyLock::new(|| {
