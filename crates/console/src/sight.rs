@@ -350,7 +350,7 @@ mod tests {
         assert!(samples.bytes <= SAMPLES_BYTES_MAX);
         assert_eq!(samples.bytes, samples.kept.iter().map(sample_bytes).sum::<usize>());
         assert!((16..40).contains(&samples.kept.len()), "{}", samples.kept.len());
-        let late = samples.kept.iter().filter(|entity| entity.partition >= "p5".to_owned()).count();
+        let late = samples.kept.iter().filter(|entity| entity.partition.as_str() >= "p5").count();
         assert!(late > 4, "{late} of the second half");
     }
 }
