@@ -2,7 +2,8 @@
 //!
 //! A template is text with names of properties in braces. After a colon: `0N` pads a whole number to N digits, `endN` pads
 //! the digits at the end of a text (and leaves a text without), `reverse` turns a time into ticks that count down (so the
-//! newest sorts first), `day` and `hour` cut a time there, `modN` gives the number of one of N buckets, by a hash. The advisor proposes keys as templates and what-if builds keys from them.
+//! newest sorts first), `day` and `hour` cut a time there, `modN` gives the number of one of N buckets, by a hash. The
+//! advisor proposes keys as templates and what-if builds keys from them.
 
 use std::fmt;
 

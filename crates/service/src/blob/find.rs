@@ -3,8 +3,8 @@
 //! The index is in the space of the container, in partitions that no blob can have: a zero byte, the name of a tag, a
 //! zero byte, its value; a row is the name of a blob. Entries are written before the record and once more after it, and
 //! removed after it, or if it is refused, unless somebody has written them since. So every blob with a tag is in the index,
-//! and what is there beside is found out by reading the record of each hit. Snapshots and earlier versions are not. A page goes on where the one before ended in the index, so blobs
-//! come by container, tag, value and name.
+//! and what is there beside is found out by reading the record of each hit. Snapshots and earlier versions are not in it. A
+//! page goes on where the one before ended in the index, so blobs come by container, tag, value and name.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
