@@ -97,8 +97,8 @@ fn conformance(select: &Select) -> Outcome {
     ];
     if cassandra::is_up() {
         let mut tally = with_nodes(1, |nodes| {
-            let tally = tests(select, &TESTS, nodes, None)?.with(blobs_in_a_bucket(select, nodes)?);
-            Ok(tally.with(page(select, nodes)?))
+            let tally = tests(select, &TESTS, nodes, None)?.with(page(select, nodes)?);
+            Ok(tally.with(blobs_in_a_bucket(select, nodes)?))
         })?;
         tally.skip_one("the node that runs has no certificate: `cargo xtask cassandra down` first");
         return Ok(tally);
@@ -107,7 +107,7 @@ fn conformance(select: &Select) -> Outcome {
     let kind = Kind { care: Care::Safe, certificates: Some(certificates.clone()) };
     with_fresh_nodes(1, &kind, |nodes| {
         let tally = tests(select, &[&TESTS[..], &["cluster_tls"]].concat(), nodes, Some(&certificates))?;
-        Ok(tally.with(blobs_in_a_bucket(select, nodes)?).with(page(select, nodes)?))
+        Ok(tally.with(page(select, nodes)?).with(blobs_in_a_bucket(select, nodes)?))
     })
 }
 
