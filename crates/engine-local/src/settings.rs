@@ -142,6 +142,12 @@ pub(crate) const UNSYNCED_BYTES_MAX: u32 = 2 * 1024 * 1024;
 /// Bytes of an extent whose disk space is freed at once. Beside uploads that replace blobs of 64 MiB, a sync of a journal
 /// takes 11 ms at p99.9 if each is freed at once, and 4 ms by steps of this size (`tavola-bench free-space`).
 pub(crate) const PUNCHED_BYTES_MAX: u64 = MIB;
+/// Regions from this size on are written to again, where they are freed. Contents of such a size are large ones.
+pub(crate) const FREE_REGION_BYTES_MIN: u64 = SMALL_CONTENT_BYTES_MAX + 1;
+/// Bytes of regions that wait to be written to again. Two of the largest contents that share an extent with others.
+pub(crate) const FREE_BYTES_MAX: u64 = 512 * MIB;
+/// How long a region waits to be written to again before its disk space is freed.
+pub(crate) const FREE_TIME_MAX: Duration = Duration::from_secs(5);
 /// Extent files that may be open for reads.
 pub(crate) const EXTENT_FILES_OPEN_MAX: usize = 128;
 /// Extent files of a backup that may be open while it is made.

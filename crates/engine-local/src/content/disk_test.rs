@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tavola_engine::{
 use tavola_model::DateTime;
 
 use super::extent::Extent;
-use super::index::{INDEX_SPACE, Index, IndexRow};
+use super::index::{INDEX_SPACE, Index, IndexRow, Region};
 use super::store::ContentDisk;
 use super::sweep::Punching;
 use crate::{LocalEngine, LocalSettings, verify};
@@ -140,6 +141,75 @@ async fn a_large_put_waits_while_too_much_of_it_is_not_synced() {
     while !has_permits() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+fn region_of(engine: &LocalEngine, content: &Content) -> Region {
+    index_of(engine).get(SPACE, content.id).unwrap().unwrap().regions[0]
+}
+
+/// Waits until the disk space of a dropped content can be written to again, or no longer can.
+async fn wait_for_free_regions(engine: &LocalEngine, are_there: bool) {
+    while engine.contents().parts().put.extents.free.oldest().is_some() != are_there {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_large_content_goes_where_one_was_dropped_and_nobody_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path(), ContentDisk::default());
+    let old = put(&engine, 1, 6_000_000).await.unwrap();
+    let old_region = region_of(&engine, &old);
+    let mut reader = engine.contents().read(SPACE, &old, 0..old.length).await.unwrap();
+    engine.contents().drop_contents(SPACE, &[old.id]).await.unwrap();
+    let beside = put(&engine, 2, 2_000_000).await.unwrap();
+    assert!(region_of(&engine, &beside).offset >= old_region.offset + old_region.length);
+    let mut read_bytes = 0;
+    while let Some(piece) = reader.next().await.unwrap() {
+        assert!(piece.iter().all(|found| *found == 1));
+        read_bytes += piece.len() as u64;
+    }
+    assert_eq!(read_bytes, old.length);
+    drop(reader);
+    wait_for_free_regions(&engine, true).await;
+    // Two fit into the place of one, also if the first does not know how long it becomes.
+    let mut source = BytesSource::new([Bytes::from(vec![3; 2_000_000])]);
+    let first = engine.contents().put(&owner(), ContentSize::UpTo(3_000_000), &mut source).await.unwrap();
+    let second = put(&engine, 4, 2_000_000).await.unwrap();
+    for content in [&first, &second] {
+        let region = region_of(&engine, content);
+        let is_inside = region.offset + region.length <= old_region.offset + old_region.length;
+        assert!(region.extent == old_region.extent && is_inside, "{region:?} is not in {old_region:?}");
+    }
+    for (content, byte) in [(&beside, 2), (&first, 3), (&second, 4)] {
+        check_bytes(&engine, content, byte).await;
+    }
+    wait_for_free_regions(&engine, false).await;
+    let live = 6_000_000u64;
+    // A hang guard, not a measure: what nobody wrote to again is freed after a few seconds.
+    for _ in 0..6000 {
+        if engine.contents().usage().unwrap().bytes < live + (256 << 10) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let used = engine.contents().usage().unwrap().bytes;
+    assert!((live..live + (256 << 10)).contains(&used), "{used} bytes");
+    drop(engine);
+    assert!(verify(folder.path()).unwrap().is_clean());
+}
+
+#[tokio::test]
+async fn what_waits_to_be_written_to_again_is_freed_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path(), ContentDisk::default());
+    let content = put(&engine, 1, 6_000_000).await.unwrap();
+    engine.contents().drop_contents(SPACE, &[content.id]).await.unwrap();
+    wait_for_free_regions(&engine, true).await;
+    drop(engine);
+    let files = std::fs::read_dir(folder.path().join("store/content")).unwrap();
+    let used: u64 = files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512).sum();
+    assert!(used < 64 << 10, "{used} bytes");
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! The extents of a store: those that are open for writing, and the files that are open for reading.
 //!
 //! Two extents are open at a time, one for small contents and one for the others, so that a small put never waits until
-//! the pages of a large one are written. A content over half an extent gets one to itself. Every run of the server opens
-//! fresh extents: nothing is ever written behind the end of an old one.
+//! the pages of a large one are written. A content over half an extent gets one to itself. A large content goes where one
+//! was freed a moment ago, if it fits there. Every run of the server opens fresh extents: nothing is ever written to those
+//! of a former run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -13,6 +14,7 @@ use tavola_engine::{EngineError, TickClock};
 use tokio::sync::oneshot;
 
 use super::extent::{Extent, HEADER_BYTES};
+use super::free_list::{FreeList, Taken};
 use super::index::Region;
 use super::sweep::SweepList;
 use crate::catalog::ExtentChange;
@@ -42,6 +44,7 @@ pub(crate) struct Extents {
     queue: Arc<CommitQueue>,
     ticks: Arc<TickClock>,
     sweeps: Arc<SweepList>,
+    pub(crate) free: FreeList,
     open: [Mutex<Option<OpenExtent>>; 2],
     /// The extents of this run that may still be written to.
     written: Mutex<HashMap<u64, Weak<WrittenExtent>>>,
@@ -71,10 +74,24 @@ impl Drop for WrittenExtent {
 pub(crate) struct Reserved {
     pub(crate) extent: Arc<WrittenExtent>,
     pub(crate) region: Region,
+    /// Its disk space is taken already, also where nothing was written to it yet.
+    is_reused: bool,
     is_kept: bool,
 }
 
 impl Reserved {
+    /// Leaves out the last bytes, which were not needed.
+    pub(crate) fn cut(&mut self, unused: u64) {
+        let blocks = blocks_of(&self.region);
+        self.region.length -= unused;
+        let Region { extent, offset, .. } = self.region;
+        let kept = blocks_of(&self.region);
+        if self.is_reused && kept < blocks {
+            let rest = Region { extent, offset: offset + kept, length: blocks - kept };
+            self.extent.sweeps.give_back(vec![rest]);
+        }
+    }
+
     /// Lets the region stay.
     pub(crate) fn keep(mut self) {
         self.is_kept = true;
@@ -101,6 +118,7 @@ impl Extents {
             queue,
             ticks,
             sweeps,
+            free: FreeList::default(),
             open: Default::default(),
             written: Mutex::default(),
             files: Mutex::default(),
@@ -109,6 +127,13 @@ impl Extents {
 
     /// Reserves a region for so many bytes. May make a file, so it is called where that may block.
     pub(crate) fn reserve(&self, kind: ExtentKind, bytes: u64) -> Result<Reserved, ExtentError> {
+        if kind == ExtentKind::Large
+            && let Some(taken) = self.free.take(bytes)
+        {
+            self.sweeps.give_back(taken.rest.into_iter().collect());
+            let Taken { extent, region, .. } = taken;
+            return Ok(Reserved { extent, region, is_reused: true, is_kept: false });
+        }
         let aligned = bytes.next_multiple_of(ALIGNMENT);
         if aligned > EXTENT_BYTES / 2 {
             let extent = self.make(HEADER_BYTES + aligned)?;
@@ -138,6 +163,18 @@ impl Extents {
         let file = Arc::new(Extent::open(&self.folder, number)?);
         self.remember(file.clone());
         Ok(file)
+    }
+
+    /// An extent of this run, which may be written to from now on.
+    pub(crate) fn write_again(&self, number: u64) -> io::Result<Arc<WrittenExtent>> {
+        let extent = self.file(number)?;
+        let mut all_written = lock(&self.written);
+        if let Some(written) = all_written.get(&number).and_then(Weak::upgrade) {
+            return Ok(written);
+        }
+        let written = Arc::new(WrittenExtent { extent, sweeps: self.sweeps.clone() });
+        all_written.insert(number, Arc::downgrade(&written));
+        Ok(written)
     }
 
     /// Whether an extent may still be written to.
@@ -191,7 +228,7 @@ pub(crate) enum ExtentError {
 
 fn reserved(extent: Arc<WrittenExtent>, offset: u64, bytes: u64) -> Reserved {
     let region = Region { extent: extent.extent.number, offset, length: bytes };
-    Reserved { extent, region, is_kept: false }
+    Reserved { extent, region, is_reused: false, is_kept: false }
 }
 
 /// Bytes on disk that a region of this length takes at most.

@@ -6,14 +6,16 @@
 //! queued later, so the commit that makes that row durable makes the content findable too.
 //!
 //! A read looks the content up in the index and checks every piece before it leaves (`read`). A drop removes the index
-//! row, waits for the readers of this process, and then frees the disk space (`sweep`).
+//! row, waits for the readers of this process, and then frees the disk space (`sweep`); that of a large content may be
+//! written to again instead (`free_list`).
 //!
-//! Invariants: an index row is queued only when its bytes are synced. A region is given back only when its index row is
-//! durably gone, or was never queued. An extent is named in the catalog before an index row names it.
+//! Invariants: an index row is queued only when its bytes are synced. A region is given back, and only then written to again, when its index row
+//! is durably gone, or was never queued. An extent is named in the catalog before an index row names it.
 
 mod copy;
 mod extent;
 mod extents;
+mod free_list;
 mod index;
 mod put;
 mod read;

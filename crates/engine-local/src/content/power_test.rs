@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tavola_engine::conformance::TestClock;
@@ -21,6 +22,7 @@ use tavola_engine::{
 };
 
 use super::extent::{Extent, HEADER_BYTES, path_of};
+use super::index::Region;
 use super::store::ContentDisk;
 use crate::{LocalEngine, LocalSettings, verify};
 
@@ -230,31 +232,55 @@ async fn a_power_cut_at_any_step_leaves_the_old_content_or_the_new_one() {
     assert!(cuts > 50 && seen > 200, "{cuts} cuts, {seen} contents");
 }
 
+/// A folder of which an image is made at every sync.
+struct CutFolder {
+    folder: tempfile::TempDir,
+    acknowledged: Arc<Mutex<BTreeMap<u64, Content>>>,
+    images: Arc<Mutex<Vec<(PathBuf, BTreeMap<u64, Content>)>>>,
+}
+
+impl CutFolder {
+    fn open() -> (Self, Arc<LocalEngine>) {
+        let folder = tempfile::tempdir().unwrap();
+        let (acknowledged, images) = (Arc::<Mutex<BTreeMap<_, _>>>::default(), Arc::<Mutex<Vec<_>>>::default());
+        let disk = Arc::new(SimulatedDisk::default());
+        let data = folder.path().join("data");
+        let at_sync = {
+            let (data, disk, root) = (data.clone(), disk.clone(), folder.path().to_owned());
+            let (acknowledged, images) = (acknowledged.clone(), images.clone());
+            move || {
+                // Before the copy: what was acknowledged by then must be in it.
+                let there = acknowledged.lock().unwrap().clone();
+                let mut images = images.lock().unwrap();
+                let image: PathBuf = root.join(format!("image-{}", images.len()));
+                cut(&data, &image, &disk, &mut Chance(images.len() as u64 + 1));
+                images.push((image, there));
+            }
+        };
+        let engine = open(&data, &disk, at_sync);
+        (Self { folder, acknowledged, images }, engine)
+    }
+
+    /// Checks every image. Gives their number and that of the contents in them.
+    async fn check(self) -> (usize, usize) {
+        let images = std::mem::take(&mut *self.images.lock().unwrap());
+        let mut seen = 0;
+        for (image, there) in &images {
+            seen += check(image, there).await;
+            fs::remove_dir_all(image).unwrap();
+        }
+        drop(self.folder);
+        (images.len(), seen)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_power_cut_at_every_sync_keeps_what_rows_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data");
-    let disk = Arc::new(SimulatedDisk::default());
-    let acknowledged = Arc::new(Mutex::new(BTreeMap::<u64, Content>::new()));
-    let images = Arc::new(Mutex::new(Vec::<(PathBuf, BTreeMap<u64, Content>)>::new()));
-    let at_sync = {
-        let (data, disk, acknowledged, images) =
-            (data.clone(), disk.clone(), acknowledged.clone(), images.clone());
-        let root = folder.path().to_owned();
-        move || {
-            // Before the copy: what was acknowledged by then must be in it.
-            let there = acknowledged.lock().unwrap().clone();
-            let mut images = images.lock().unwrap();
-            let image = root.join(format!("image-{}", images.len()));
-            cut(&data, &image, &disk, &mut Chance(images.len() as u64 + 1));
-            images.push((image, there));
-        }
-    };
-    let engine = open(&data, &disk, at_sync);
+    let (folder, engine) = CutFolder::open();
     engine.create_space(SPACE).await.unwrap();
     let writers: Vec<_> = (0..6u64)
         .map(|writer| {
-            let (engine, acknowledged) = (engine.clone(), acknowledged.clone());
+            let (engine, acknowledged) = (engine.clone(), folder.acknowledged.clone());
             tokio::spawn(async move {
                 for round in 0..5 {
                     let number = writer + round * 6;
@@ -269,15 +295,39 @@ async fn a_power_cut_at_every_sync_keeps_what_rows_name() {
         writer.await.unwrap();
     }
     drop(engine);
-    let images = std::mem::take(&mut *images.lock().unwrap());
-    assert!(images.len() >= 8, "{} syncs", images.len());
-    let mut seen = 0;
-    for (image, there) in &images {
-        // Before the space was made there is nothing to look at.
-        seen += check(image, there).await;
-        fs::remove_dir_all(image).unwrap();
+    let (images, seen) = folder.check().await;
+    assert!(images >= 8 && seen > 0, "{images} syncs, {seen} contents");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_power_cut_while_a_dropped_content_is_written_over_keeps_what_rows_name() {
+    let (folder, engine) = CutFolder::open();
+    engine.create_space(SPACE).await.unwrap();
+    let parts = engine.contents().parts().put.clone();
+    let mut reused = 0;
+    let mut free_regions = Vec::new();
+    for number in (0..10).map(|round| round * 7) {
+        let content = put(&engine, number).await;
+        let row = parts.index.get(SPACE, content.id).unwrap().unwrap();
+        let is_reused = |region: &Region| free_regions.contains(&(region.extent, region.offset));
+        reused += row.regions.iter().filter(|region| is_reused(region)).count();
+        set_row(&engine, number, Some(&content)).await;
+        folder.acknowledged.lock().unwrap().insert(number, content);
+        // The one before goes, and the next one is written over it.
+        let Some(old) = number.checked_sub(7) else { continue };
+        let Some(dropped) = folder.acknowledged.lock().unwrap().remove(&old) else { continue };
+        let row = parts.index.get(SPACE, dropped.id).unwrap().unwrap();
+        free_regions = row.regions.iter().map(|region| (region.extent, region.offset)).collect();
+        set_row(&engine, old, None).await;
+        engine.contents().drop_contents(SPACE, &[dropped.id]).await.unwrap();
+        while parts.extents.free.oldest().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
-    assert!(seen > 0);
+    assert!(reused > 0, "nothing was written over");
+    drop((engine, parts));
+    let (images, seen) = folder.check().await;
+    assert!(images >= 10 && seen >= 10, "{images} syncs, {seen} contents");
 }
 
 /// Chance that is the same in every run.

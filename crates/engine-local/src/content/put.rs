@@ -270,7 +270,7 @@ impl Writer {
     fn finish(mut self, owner: &Owner, id: ContentId, length: u64) -> (IndexRow, Vec<Reserved>) {
         let unused = self.reserved_bytes - self.written;
         if let Some(last) = self.reserved.last_mut() {
-            last.region.length -= unused;
+            last.cut(unused);
         }
         assert_eq!(self.written, stored_bytes(length), "everything was written");
         let row = IndexRow {

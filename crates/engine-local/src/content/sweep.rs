@@ -1,7 +1,8 @@
 //! Freeing the disk space of contents, on a thread of its own.
 //!
-//! - A region that is given back becomes a hole in its file. Where the file system makes no holes, it is counted, and an
-//!   extent that is half dead is emptied by moving what lives in it.
+//! - A region that is given back becomes a hole in its file; a large one only after a moment in which it may be written to
+//!   again. Where the file system makes no holes, it is counted, and an extent that is half dead is emptied by moving what
+//!   lives in it.
 //! - An extent that nobody writes to, and in which the index has no content, is removed: first from the catalog, durably,
 //!   then its file.
 //! - What a crash left in the extents of former runs, bytes without an index row, becomes holes when the extent has not been
@@ -23,6 +24,7 @@ use tokio::sync::oneshot;
 
 use super::extent::{self, HEADER_BYTES, path_of};
 use super::extents::{ALIGNMENT, Extents, blocks_of};
+use super::free_list::FreeRegion;
 use super::index::{Index, IndexRow, Region, names_of};
 use super::put::{self, PutParts};
 use super::store::ContentParts;
@@ -30,7 +32,10 @@ use crate::catalog::ExtentChange;
 use crate::commit_queue::Task;
 use crate::compaction::give_way;
 use crate::engine::ScanState;
-use crate::settings::{LEFTOVERS_AGE_MIN, LEFTOVERS_CHECK, LEFTOVERS_FIRST, SCAN_ROWS_AT_ONCE};
+use crate::settings::{
+    FREE_BYTES_MAX, FREE_REGION_BYTES_MIN, FREE_TIME_MAX, LEFTOVERS_AGE_MIN, LEFTOVERS_CHECK, LEFTOVERS_FIRST,
+    SCAN_ROWS_AT_ONCE,
+};
 
 /// What there is to give back.
 #[derive(Default)]
@@ -100,8 +105,8 @@ impl SweepList {
         self.changed.notify_one();
     }
 
-    /// Waits for something to do; for the next look at leftovers at most until its time.
-    fn wait(&self, next_look: Instant) -> Option<Work> {
+    /// Waits for something to do, at most until a time; for the next look at leftovers at most until its time.
+    fn wait(&self, next_look: Instant, until: Option<Instant>) -> Option<Work> {
         let is_idle = |state: &mut State| {
             let has_work = !state.regions.is_empty() || !state.extents.is_empty();
             !state.is_closed && (!has_work || state.holds > 0)
@@ -109,8 +114,8 @@ impl SweepList {
         let state = self.lock();
         // Nothing is looked for while a backup holds everything.
         let is_held = state.holds > 0;
-        let time =
-            if is_held { LEFTOVERS_CHECK } else { next_look.saturating_duration_since(Instant::now()) };
+        let until = until.map_or(next_look, |until| until.min(next_look));
+        let time = if is_held { LEFTOVERS_CHECK } else { until.saturating_duration_since(Instant::now()) };
         let waited = self.changed.wait_timeout_while(state, time, is_idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let has_work = !state.regions.is_empty() || !state.extents.is_empty();
@@ -182,7 +187,7 @@ impl Sweeper {
             );
         }
         let mut next_look = Instant::now() + LEFTOVERS_FIRST;
-        while let Some(work) = self.sweeps.wait(next_look) {
+        while let Some(work) = self.sweeps.wait(next_look, self.next_expiry()) {
             let done = match work {
                 Work::Sweep { regions, extents } => self.sweep(regions, extents),
                 Work::LookForLeftovers => {
@@ -195,11 +200,11 @@ impl Sweeper {
                 // The store closed between the look and the removal. The next start looks again.
                 Err(EngineError::Unavailable { .. }) if self.sweeps.is_closing() => continue,
                 // Nothing is lost by it; it is tried again after a restart.
-                Err(error) => tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "cannot free the disk space of dropped contents, will retry after a restart"
-                ),
+                Err(error) => tell_failed(&error),
             }
+        }
+        if let Err(error) = self.punch_all(self.extents.free.take_older(Duration::ZERO)) {
+            tell_failed(&error);
         }
     }
 
@@ -230,13 +235,17 @@ impl Sweeper {
         regions: Vec<Region>,
         mut extents: BTreeSet<u64>,
     ) -> Result<(), EngineError> {
+        let may_keep = self.may_keep();
         for region in regions {
             extents.insert(region.extent);
             match self.punching {
+                Punching::Works if may_keep && self.can_be_reused(&region) => self.keep(&region)?,
                 Punching::Works => self.punch(region.extent, region.offset, blocks_of(&region))?,
                 Punching::Missing => *self.dead.entry(region.extent).or_default() += blocks_of(&region),
             }
         }
+        let kept_for = if may_keep { FREE_TIME_MAX } else { Duration::ZERO };
+        self.punch_all(self.extents.free.take_older(kept_for))?;
         let is_closing = self.sweeps.is_closing();
         let may_be_empty =
             |extent: &u64| !is_closing && !self.extents.is_written(*extent) && self.looks_empty(*extent);
@@ -248,6 +257,34 @@ impl Sweeper {
             self.empty_half_dead()?;
         }
         Ok(())
+    }
+
+    /// Whether disk space may stay taken for a moment. On a disk that is nearly full, others need it.
+    fn may_keep(&self) -> bool {
+        !self.sweeps.is_closing() && self.put.disk.has_space_for(2 * FREE_BYTES_MAX)
+    }
+
+    /// Extents of former runs are not written to.
+    fn can_be_reused(&self, region: &Region) -> bool {
+        blocks_of(region) >= FREE_REGION_BYTES_MIN && region.extent >= self.first_of_run
+    }
+
+    fn keep(&self, region: &Region) -> Result<(), EngineError> {
+        let extent = self.extents.write_again(region.extent);
+        let extent = extent.map_err(|cause| EngineError::Failed { cause: cause.into() })?;
+        let region = Region { length: blocks_of(region), ..*region };
+        let too_many = self.extents.free.keep(FreeRegion { extent, region, since: Instant::now() });
+        self.punch_all(too_many)
+    }
+
+    /// When the oldest region that may be written to again becomes a hole.
+    fn next_expiry(&self) -> Option<Instant> {
+        self.extents.free.oldest().map(|since| since + FREE_TIME_MAX)
+    }
+
+    fn punch_all(&self, regions: Vec<FreeRegion>) -> Result<(), EngineError> {
+        let punch = |free: &FreeRegion| self.punch(free.region.extent, free.region.offset, free.region.length);
+        regions.iter().try_for_each(punch)
     }
 
     fn punch(&self, extent: u64, offset: u64, length: u64) -> Result<(), EngineError> {
@@ -384,6 +421,11 @@ impl Sweeper {
         }
         Ok(())
     }
+}
+
+fn tell_failed(error: &EngineError) {
+    let error = error as &dyn std::error::Error;
+    tracing::warn!(error, "cannot free the disk space of dropped contents, will retry after a restart");
 }
 
 /// The parts of a range that no region takes.
