@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 pub fn create_table(pool: &Pool) -> Result<(), String> {
     let request = Request::new(Method::POST, "/Tables").with_json(format!("{{\"TableName\":\"{TABLE}\"}}"));
-    match Client::new(pool, 0).send(&request) {
+    match Client::tables(pool, 0).send(&request) {
         Answer::Received(response) if response.status == 201 => Ok(()),
         Answer::Received(response) => {
             Err(format!("create table answered {}: {}", response.status, response.text()))
@@ -37,7 +37,7 @@ pub fn work(
     counts: &Counts,
     stop: &AtomicBool,
 ) -> Result<(), String> {
-    let mut servers = Client::new(pool, client);
+    let mut servers = Client::tables(pool, client);
     let mut number = 0u64;
     while !stop.load(Ordering::SeqCst) {
         let key = format!("{}/{}", rng.usize(..PARTITIONS), rng.usize(..ROWS));
@@ -62,7 +62,7 @@ pub fn work(
 /// Reads every entity at the end, so that a write that was lost is missed.
 pub fn read_all(pool: &Pool, history: &History) -> Result<(), String> {
     for index in 0..pool.len() {
-        let mut servers = Client::new(pool, index);
+        let mut servers = Client::tables(pool, index);
         for key in (0..PARTITIONS).flat_map(|part| (0..ROWS).map(move |row| format!("{part}/{row}"))) {
             let answered = (0..TRIES_MAX).any(|_| {
                 let ended = apply(CLIENTS + index, &mut servers, &key, &Operation::Get, history);

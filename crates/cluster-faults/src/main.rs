@@ -1,9 +1,11 @@
 //! Servers on a cluster under load while nodes and servers are killed, stopped and started.
 //!
-//! It looks itself for torn transactions, lost messages and messages that two consumers hold, and writes down what it
-//! did with single entities, for a checker to find an order in which all answers are right
+//! It looks itself for torn transactions and blobs, lost messages and appended blocks, and messages that two consumers
+//! hold, and writes down what it did with single entities and blobs, for a checker to find an order in which all answers are right
 //! (`tests/cluster/linearizable`). `cargo xtask cluster-faults` starts the cluster, this, and the checker.
 
+mod appends;
+mod blobs;
 mod count;
 mod entities;
 mod faults;
@@ -30,7 +32,7 @@ struct Options {
     /// Program that kills, pauses and starts nodes: `PROGRAM cassandra kill 2`
     #[arg(long, value_name = "PROGRAM")]
     nodes_command: String,
-    /// File for the operations on entities, which the checker reads
+    /// File for the operations on entities and blobs, which the checker reads
     #[arg(long, value_name = "FILE")]
     history: String,
     /// How long to cause faults
@@ -63,6 +65,8 @@ fn run(options: &Options) -> Result<(), String> {
     let (counts, history) = (Counts::new(), History::new(&options.history)?);
     entities::create_table(&pool)?;
     messages::create_queue(&pool)?;
+    blobs::create_container(&pool)?;
+    let appended = appends::Log::create(&pool)?;
     let (stop, settled) = (AtomicBool::new(false), AtomicBool::new(false));
     let started = Instant::now();
     println!("{} servers, {} s of faults, seed {}", options.servers, options.seconds, options.seed);
@@ -76,6 +80,14 @@ fn run(options: &Options) -> Result<(), String> {
         for worker in 0..pairs::WORKERS {
             let (rng, pool, counts, stop) = (seeds.fork(), &pool, &counts, &stop);
             workers.push(scope.spawn(move || pairs::work(worker, rng, pool, counts, stop)));
+        }
+        for client in 0..blobs::CLIENTS {
+            let (rng, pool, history, counts, stop) = (seeds.fork(), &pool, &history, &counts, &stop);
+            workers.push(scope.spawn(move || blobs::work(client, rng, pool, history, counts, stop)));
+        }
+        for client in 0..appends::CLIENTS {
+            let (pool, appended, counts, stop) = (&pool, &appended, &counts, &stop);
+            workers.push(scope.spawn(move || appended.work(client, pool, counts, stop)));
         }
         let queueing = {
             let (pool, counts, stop, settled) = (&pool, &counts, &stop, &settled);
@@ -94,7 +106,8 @@ fn run(options: &Options) -> Result<(), String> {
             outcome = outcome.and(worker.join().unwrap_or_else(|_| Err("a worker panicked".to_owned())));
         }
         let last = entities::read_all(&pool, &history).and_then(|()| pairs::check_all(&pool));
-        outcome = outcome.and(last);
+        let last = last.and_then(|()| blobs::read_all(&pool, &history));
+        outcome = outcome.and(last).and_then(|()| appended.check(&pool));
         settled.store(true, Ordering::SeqCst);
         let queued = queueing.join().unwrap_or_else(|_| Err("the queue worker panicked".to_owned()));
         println!("faults: {}", faults.report());

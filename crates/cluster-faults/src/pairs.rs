@@ -25,7 +25,7 @@ pub fn work(
     counts: &Counts,
     stop: &AtomicBool,
 ) -> Result<(), String> {
-    let mut servers = Client::new(pool, worker);
+    let mut servers = Client::tables(pool, worker);
     let mut number = 0u64;
     while !stop.load(Ordering::SeqCst) {
         number += 1;
@@ -46,7 +46,7 @@ pub fn work(
 
 /// Reads every partition at the end.
 pub fn check_all(pool: &Pool) -> Result<(), String> {
-    let mut servers = Client::new(pool, 0);
+    let mut servers = Client::tables(pool, 0);
     for partition in 0..PARTITIONS {
         for _ in 0..TRIES_MAX {
             if read(&mut servers, partition)? == Ended::Answered {

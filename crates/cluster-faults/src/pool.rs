@@ -23,9 +23,16 @@ pub enum Answer {
     Lost,
 }
 
-/// A client that asks one server after the other.
+#[derive(Clone, Copy)]
+enum Service {
+    Table,
+    Blob,
+}
+
+/// A client of one service that asks one server after the other.
 pub struct Client<'a> {
     pool: &'a Pool,
+    service: Service,
     index: usize,
     connection: Option<(usize, String, Connection)>,
 }
@@ -66,8 +73,12 @@ impl Pool {
         }
     }
 
-    pub fn table_endpoint(&self, index: usize) -> Option<String> {
-        self.lock(index).as_ref().map(|server| server.table_endpoint().to_owned())
+    fn endpoint(&self, index: usize, service: Service) -> Option<String> {
+        let endpoint = |server: &TestServer| match service {
+            Service::Table => server.table_endpoint().to_owned(),
+            Service::Blob => server.blob_endpoint().to_owned(),
+        };
+        self.lock(index).as_ref().map(endpoint)
     }
 
     pub fn queue_endpoint(&self, index: usize) -> Option<String> {
@@ -80,8 +91,12 @@ impl Pool {
 }
 
 impl<'a> Client<'a> {
-    pub fn new(pool: &'a Pool, index: usize) -> Self {
-        Self { pool, index, connection: None }
+    pub fn tables(pool: &'a Pool, index: usize) -> Self {
+        Self { pool, service: Service::Table, index, connection: None }
+    }
+
+    pub fn blobs(pool: &'a Pool, index: usize) -> Self {
+        Self { pool, service: Service::Blob, index, connection: None }
     }
 
     /// Goes to another server from the next request on.
@@ -90,7 +105,7 @@ impl<'a> Client<'a> {
         self.connection = None;
     }
 
-    /// Where the table service is now.
+    /// Where the service is now.
     pub fn endpoint(&mut self) -> Option<String> {
         self.connect().map(|(_, endpoint, _)| endpoint.clone())
     }
@@ -112,8 +127,12 @@ impl<'a> Client<'a> {
 
     fn connect(&mut self) -> Option<&mut (usize, String, Connection)> {
         if self.connection.is_none() {
-            let endpoint = self.pool.table_endpoint(self.index)?;
-            let connection = Connection::open(&endpoint).ok()?;
+            let endpoint = self.pool.endpoint(self.index, self.service)?;
+            let connection = match self.service {
+                Service::Table => Connection::open(&endpoint),
+                Service::Blob => Connection::open_blob(&endpoint),
+            };
+            let connection = connection.ok()?;
             self.connection = Some((self.index, endpoint, connection));
         }
         self.connection.as_mut()

@@ -1,5 +1,5 @@
-// Checks histories of single entities: is there one order of all operations, each somewhere between its call and its
-// return, in which every answer is right? The input is one JSON object a line, written by tavola-cluster-faults.
+// Checks histories of single entities and blobs: is there one order of all operations, each somewhere between its call
+// and its return, in which every answer is right? The input is one JSON object a line, written by tavola-cluster-faults.
 package main
 
 import (
@@ -66,10 +66,10 @@ func main() {
 		result := porcupine.CheckOperationsTimeout(model, history, 2*time.Minute)
 		if result != porcupine.Ok {
 			failed++
-			fmt.Printf("entity %s: %s (%d operations)\n", key, result, len(history))
+			fmt.Printf("%s: %s (%d operations)\n", key, result, len(history))
 		}
 	}
-	fmt.Printf("%d operations on %d entities, %d with unknown outcome: %d histories not linearizable\n",
+	fmt.Printf("%d operations on %d entities and blobs, %d with unknown outcome: %d histories not linearizable\n",
 		count, len(byKey), unknown, failed)
 	if failed > 0 || count == 0 {
 		os.Exit(1)

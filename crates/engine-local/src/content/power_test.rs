@@ -242,7 +242,8 @@ struct CutFolder {
 impl CutFolder {
     fn open() -> (Self, Arc<LocalEngine>) {
         let folder = tempfile::tempdir().unwrap();
-        let (acknowledged, images) = (Arc::<Mutex<BTreeMap<_, _>>>::default(), Arc::<Mutex<Vec<_>>>::default());
+        let (acknowledged, images) =
+            (Arc::<Mutex<BTreeMap<_, _>>>::default(), Arc::<Mutex<Vec<_>>>::default());
         let disk = Arc::new(SimulatedDisk::default());
         let data = folder.path().join("data");
         let at_sync = {

@@ -33,8 +33,8 @@ use crate::commit_queue::Task;
 use crate::compaction::give_way;
 use crate::engine::ScanState;
 use crate::settings::{
-    FREE_BYTES_MAX, FREE_REGION_BYTES_MIN, FREE_TIME_MAX, LEFTOVERS_AGE_MIN, LEFTOVERS_CHECK, LEFTOVERS_FIRST,
-    SCAN_ROWS_AT_ONCE,
+    FREE_BYTES_MAX, FREE_REGION_BYTES_MIN, FREE_TIME_MAX, LEFTOVERS_AGE_MIN, LEFTOVERS_CHECK,
+    LEFTOVERS_FIRST, SCAN_ROWS_AT_ONCE,
 };
 
 /// What there is to give back.
@@ -283,7 +283,8 @@ impl Sweeper {
     }
 
     fn punch_all(&self, regions: Vec<FreeRegion>) -> Result<(), EngineError> {
-        let punch = |free: &FreeRegion| self.punch(free.region.extent, free.region.offset, free.region.length);
+        let punch =
+            |free: &FreeRegion| self.punch(free.region.extent, free.region.offset, free.region.length);
         regions.iter().try_for_each(punch)
     }
 
