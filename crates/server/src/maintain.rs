@@ -28,7 +28,10 @@ pub fn verify(data_dir: &Path) -> anyhow::Result<()> {
     println!("{} tables and catalogs, {} rows, {} bytes checked", report.spaces, report.rows, report.bytes);
     if report.contents > 0 {
         let (contents, bytes) = (report.contents, report.content_bytes);
-        println!("{contents} contents of blobs, {bytes} bytes checked; rows name {}", report.contents_named);
+        println!(
+            "{contents} contents of blobs, {bytes} bytes checked; named {} times",
+            report.contents_named
+        );
     }
     for problem in &report.problems {
         println!("damaged: space {}: {}", problem.space, problem.what);

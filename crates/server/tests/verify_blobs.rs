@@ -110,7 +110,7 @@ fn a_content_that_is_missing_cut_or_changed_is_found_whichever_row_names_it() {
     fill_with_blobs(&data);
     let said = succeed(verify(&data));
     assert!(said.contains(&format!("{CONTENTS} contents of blobs")), "{said}");
-    assert!(said.contains(&format!("rows name {CONTENTS}")), "{said}");
+    assert!(said.contains(&format!("named {CONTENTS} times")), "{said}");
 
     for number in 0..CONTENTS {
         let harmed = root.path().join(format!("missing-{number}"));

@@ -1,10 +1,12 @@
-//! The crash test of blobs: uploads of every kind, `kill -9` at random moments, and a check of what is left.
+//! The crash test of blobs: uploads of every kind, copies and snapshots, `kill -9` at random moments, and a check of what
+//! is left.
 //!
 //! Each round starts the server on the same data folder, reads every blob, lets the writers loose and kills the server
-//! under them. A blob is exactly what was acknowledged last, or what the request in flight was to make of it. After the
-//! last kill `tavola verify` finds nothing wrong; then everything is deleted, and the disk space of all contents
-//! comes back, also of those that a kill left without a name, once their files are a day old. `cuts` does the same
-//! with clients that go away instead of the server.
+//! under them; the second half of the rounds keeps versions. A blob is exactly what was acknowledged last, or what the
+//! request in flight was to make of it, and its snapshots and versions are what it was. After the last kill `tavola verify`
+//! finds nothing wrong; then everything is deleted, and the disk space of all contents comes back, also of those that a
+//! kill left without a name, once their files are a day old. `cuts` does the same with clients that go away instead of
+//! the server.
 
 pub mod cuts;
 mod model;
@@ -66,7 +68,7 @@ impl fmt::Display for BlobCrashReport {
         write!(
             f,
             "{} rounds, {} acknowledged changes of blobs ({} MiB), {} in flight of which {} kept; \
-             {} contents verified, {} of them named: nothing lost, nothing torn, all disk space came back",
+             {} contents verified, named {} times: nothing lost, nothing torn, all disk space came back",
             self.rounds,
             self.acknowledged,
             self.acknowledged_bytes >> 20,
@@ -82,7 +84,7 @@ impl fmt::Display for BlobCrashReport {
 pub fn run(options: &BlobCrashOptions) -> Result<BlobCrashReport, String> {
     let folder = data_folder("tavola-blob-crash-")?;
     let data = folder.path().join("data");
-    let server_options = ServerOptions {
+    let mut server_options = ServerOptions {
         binary: options.binary.clone(),
         data: DataFolder::At(data.clone()),
         arguments: Vec::new(),
@@ -91,6 +93,9 @@ pub fn run(options: &BlobCrashOptions) -> Result<BlobCrashReport, String> {
     let mut models: Vec<WriterModel> = (0..options.writers).map(WriterModel::new).collect();
     let mut report = BlobCrashReport { rounds: options.rounds, ..BlobCrashReport::default() };
     for round in 0..options.rounds {
+        if round == options.rounds / 2 {
+            server_options.arguments = ["--blob-versions", "on"].map(str::to_owned).to_vec();
+        }
         let mut server = TestServer::start_with(&server_options).map_err(|error| error.to_string())?;
         models = one_round(options, round, &mut server, &mut rng, models, &mut report)
             .map_err(|loss| format!("round {round}: {loss}\nserver log:\n{}", server.log()))?;
@@ -180,7 +185,7 @@ fn verify(binary: Option<&Path>, data: &Path) -> Result<Verified, String> {
     };
     let number = |word: Option<&str>| word.and_then(|word| word.parse().ok());
     let mut words = line.split(' ');
-    let (contents, named) = (number(words.next()), number(words.next_back()));
+    let (contents, named) = (number(words.next()), number(words.nth_back(1)));
     match (contents, named) {
         (Some(contents), Some(named)) => Ok(Verified { contents, named }),
         _ => Err(format!("verify says {line:?}")),

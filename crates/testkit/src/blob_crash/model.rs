@@ -1,6 +1,6 @@
 //! What one writer was promised of its blobs, and how to hold the server against it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use http::Method;
@@ -10,6 +10,8 @@ use crate::Connection;
 
 /// Blobs of a writer.
 pub const BLOBS: usize = 5;
+/// Snapshots and versions of a writer that are checked.
+const FORMER_MAX: usize = 16;
 
 /// The type of a blob, in the service's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +46,41 @@ pub struct Pending {
     pub after: Option<State>,
 }
 
+/// What a blob was once, and still is under this name.
+struct Former {
+    blob: usize,
+    /// `snapshot` or `versionid`.
+    parameter: &'static str,
+    value: String,
+    state: State,
+}
+
 /// All blobs of one writer.
 pub struct WriterModel {
     number: usize,
     pub blobs: Vec<Option<State>>,
     pub pending: Option<Pending>,
+    /// Snapshots and versions, newest last.
+    former: VecDeque<Former>,
 }
 
 impl WriterModel {
     pub fn new(number: usize) -> Self {
-        Self { number, blobs: vec![None; BLOBS], pending: None }
+        Self { number, blobs: vec![None; BLOBS], pending: None, former: VecDeque::new() }
+    }
+
+    /// Remembers a snapshot or a version. The oldest ones are forgotten, so that a check takes no longer in the end.
+    pub fn keep(&mut self, blob: usize, parameter: &'static str, value: String, state: State) {
+        self.former.push_back(Former { blob, parameter, value, state });
+        if self.former.len() > FORMER_MAX {
+            self.former.pop_front();
+        }
+    }
+
+    /// A blob was deleted, with its snapshots.
+    pub fn delete(&mut self, blob: usize) {
+        self.blobs[blob] = None;
+        self.former.retain(|former| former.blob != blob || former.parameter != "snapshot");
     }
 
     /// Path and query of a blob, without the query's question mark.
@@ -70,7 +97,7 @@ impl WriterModel {
         let mut kept = false;
         let pending = self.pending.take();
         for blob in 0..BLOBS {
-            let found = self.read(connection, blob)?;
+            let found = read(connection, &self.target(blob))?;
             let pending = pending.as_ref().filter(|pending| pending.blob == blob);
             let is_before = same(found.as_ref(), self.blobs[blob].as_ref());
             let is_after = pending.is_some_and(|pending| same(found.as_ref(), pending.after.as_ref()));
@@ -85,28 +112,21 @@ impl WriterModel {
                 ));
             }
             kept |= is_after && !is_before;
-            self.blobs[blob] = found;
+            match found {
+                Some(found) => self.blobs[blob] = Some(found),
+                None => self.delete(blob),
+            }
+        }
+        for Former { blob, parameter, value, state } in &self.former {
+            let found = read(connection, &format!("{}?{parameter}={value}", self.target(*blob)))?;
+            if found.as_ref().is_none_or(|found| found.shape != state.shape || found.bytes != state.bytes) {
+                let told = [found.as_ref(), Some(state)].map(tell);
+                let name = self.name(*blob);
+                return Err(format!("{parameter} {value} of {name}: found {}, was {}", told[0], told[1]));
+            }
         }
         self.check_list(connection)?;
         Ok(kept)
-    }
-
-    fn read(&self, connection: &mut Connection, blob: usize) -> Result<Option<State>, String> {
-        let target = self.target(blob);
-        let response = connection
-            .send(&request(Method::GET, &target))
-            .map_err(|error| format!("GET {target} failed ({error})"))?;
-        match response.status {
-            404 => return Ok(None),
-            200 => {}
-            status => return Err(format!("GET {target} answered {status}: {}", response.text())),
-        }
-        let shape = [Shape::Block, Shape::Append, Shape::Page]
-            .into_iter()
-            .find(|shape| response.header("x-ms-blob-type") == Some(shape.header()))
-            .ok_or_else(|| format!("GET {target} says no type"))?;
-        let etag = response.header("etag").map(str::to_owned);
-        Ok(Some(State { shape, bytes: Arc::new(response.body), etag }))
     }
 
     /// A list shows the blobs that are there, and no others.
@@ -121,6 +141,23 @@ impl WriterModel {
         let known: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         if listed == known { Ok(()) } else { Err(format!("listed are {listed:?}, read were {known:?}")) }
     }
+}
+
+fn read(connection: &mut Connection, target: &str) -> Result<Option<State>, String> {
+    let response = connection
+        .send(&request(Method::GET, target))
+        .map_err(|error| format!("GET {target} failed ({error})"))?;
+    match response.status {
+        404 => return Ok(None),
+        200 => {}
+        status => return Err(format!("GET {target} answered {status}: {}", response.text())),
+    }
+    let shape = [Shape::Block, Shape::Append, Shape::Page]
+        .into_iter()
+        .find(|shape| response.header("x-ms-blob-type") == Some(shape.header()))
+        .ok_or_else(|| format!("GET {target} says no type"))?;
+    let etag = response.header("etag").map(str::to_owned);
+    Ok(Some(State { shape, bytes: Arc::new(response.body), etag }))
 }
 
 /// Whether what was found is this state. An ETag counts if it was told.

@@ -25,11 +25,18 @@ pub struct Writer {
 }
 
 /// A change that has been chosen: requests that lead up to it and change nothing, the one that does it, and what it
-/// makes of the blob.
+/// does.
 struct Change {
     before: Vec<Request>,
     request: Request,
-    after: Option<(Shape, Vec<u8>)>,
+    effect: Effect,
+}
+
+enum Effect {
+    /// The blob becomes this, or is gone.
+    Becomes(Option<(Shape, Arc<Vec<u8>>)>),
+    /// It stays as it is, also under another name.
+    Snapshot(State),
 }
 
 impl Writer {
@@ -42,8 +49,7 @@ impl Writer {
         let Ok(mut connection) = Connection::open_blob(&self.endpoint) else { return Ok(self) };
         'changes: while !stop.load(Ordering::Relaxed) {
             let blob = self.rng.usize(..BLOBS);
-            let Change { before, request, after } = self.choose(blob);
-            let after = after.map(|(shape, bytes)| State { shape, bytes: Arc::new(bytes), etag: None });
+            let Change { before, request, effect } = self.choose(blob);
             for request in &before {
                 let Ok(response) = connection.send(request) else { return Ok(self) };
                 if response.status >= 500 {
@@ -56,12 +62,14 @@ impl Writer {
                     check(&request, &response)?;
                     self.acknowledged += 1;
                     self.acknowledged_bytes += request.body.len() as u64;
-                    let etag = response.header("etag").map(str::to_owned);
-                    self.model.blobs[blob] = after.map(|after| State { etag, ..after });
+                    self.note(blob, effect, &response);
                 }
                 // The server could not say what became of it.
                 _ => {
-                    self.model.pending = Some(Pending { blob, after });
+                    if let Effect::Becomes(after) = effect {
+                        let after = after.map(|(shape, bytes)| State { shape, bytes, etag: None });
+                        self.model.pending = Some(Pending { blob, after });
+                    }
                     return Ok(self);
                 }
             }
@@ -69,18 +77,49 @@ impl Writer {
         Ok(self)
     }
 
+    /// A change was acknowledged.
+    fn note(&mut self, blob: usize, effect: Effect, response: &Response) {
+        let header = |name| response.header(name).map(str::to_owned);
+        match effect {
+            Effect::Becomes(None) => self.model.delete(blob),
+            Effect::Becomes(Some((shape, bytes))) => {
+                let state = State { shape, bytes, etag: header("etag") };
+                if let (Shape::Block, Some(version)) = (shape, header("x-ms-version-id")) {
+                    self.model.keep(blob, "versionid", version, state.clone());
+                }
+                self.model.blobs[blob] = Some(state);
+            }
+            Effect::Snapshot(state) => {
+                if let Some(time) = header("x-ms-snapshot") {
+                    self.model.keep(blob, "snapshot", time, state);
+                }
+            }
+        }
+    }
+
     fn choose(&mut self, blob: usize) -> Change {
         let target = self.model.target(blob);
         let state = self.model.blobs[blob].clone();
-        match (state, self.rng.u8(..10)) {
+        let chance = self.rng.u8(..12);
+        if chance == 11
+            && let Some(copy) = self.copy(&target, state.as_ref())
+        {
+            return copy;
+        }
+        match (state, chance) {
             (Some(_), 0) => {
-                Change { before: Vec::new(), request: request(Method::DELETE, &target), after: None }
+                let request =
+                    request(Method::DELETE, &target).with_header("x-ms-delete-snapshots", "include");
+                Change { before: Vec::new(), request, effect: Effect::Becomes(None) }
+            }
+            (Some(state), 10) => {
+                let request = put(&format!("{target}?comp=snapshot"), Vec::new());
+                Change { before: Vec::new(), request, effect: Effect::Snapshot(state) }
             }
             (Some(State { shape: Shape::Append, bytes, .. }), 1..=7) if bytes.len() < APPENDED_BYTES_MAX => {
                 let block = self.upload();
                 let appended = [bytes.as_slice(), block.as_slice()].concat();
-                let request = put(&format!("{target}?comp=appendblock"), block);
-                Change { before: Vec::new(), request, after: Some((Shape::Append, appended)) }
+                upload(put(&format!("{target}?comp=appendblock"), block), Shape::Append, appended)
             }
             (Some(State { shape: Shape::Page, bytes, .. }), 1..=7) => self.write_pages(&target, &bytes),
             (_, 1) => new_blob(&target, Shape::Append),
@@ -89,9 +128,22 @@ impl Writer {
             _ => {
                 let bytes = self.upload();
                 let request = put(&target, bytes.clone()).with_header("x-ms-blob-type", "BlockBlob");
-                Change { before: Vec::new(), request, after: Some((Shape::Block, bytes)) }
+                upload(request, Shape::Block, bytes)
             }
         }
+    }
+
+    /// A copy of another blob, if there is one that this blob can become.
+    fn copy(&mut self, target: &str, state: Option<&State>) -> Option<Change> {
+        let source = self.rng.usize(..BLOBS);
+        let State { shape, bytes, .. } = self.model.blobs[source].clone()?;
+        let source = self.model.target(source);
+        if source == target || state.is_some_and(|state| state.shape != shape) {
+            return None;
+        }
+        let source = format!("{}{source}", self.endpoint);
+        let request = put(target, Vec::new()).with_header("x-ms-copy-source", source);
+        Some(Change { before: Vec::new(), request, effect: Effect::Becomes(Some((shape, bytes))) })
     }
 
     fn blocks(&mut self, target: &str) -> Change {
@@ -110,7 +162,7 @@ impl Writer {
             list.push_str(&format!("<Latest>{id}</Latest>"));
         }
         let request = put(&format!("{target}?comp=blocklist"), format!("<BlockList>{list}</BlockList>"));
-        Change { before, request, after: Some((Shape::Block, bytes)) }
+        Change { before, ..upload(request, Shape::Block, bytes) }
     }
 
     fn write_pages(&mut self, target: &str, bytes: &[u8]) -> Change {
@@ -129,7 +181,7 @@ impl Writer {
         let request = put(&format!("{target}?comp=page"), pages)
             .with_header("x-ms-page-write", action)
             .with_header("x-ms-range", format!("bytes={from}-{}", to - 1));
-        Change { before: Vec::new(), request, after: Some((Shape::Page, bytes)) }
+        upload(request, Shape::Page, bytes)
     }
 
     /// Bytes to upload: few that stay in their row, some, or many.
@@ -152,7 +204,12 @@ fn new_blob(target: &str, shape: Shape) -> Change {
         }
         Shape::Block | Shape::Append => (create, Vec::new()),
     };
-    Change { before: Vec::new(), request, after: Some((shape, bytes)) }
+    upload(request, shape, bytes)
+}
+
+/// One request that makes these bytes of a blob.
+fn upload(request: Request, shape: Shape, bytes: Vec<u8>) -> Change {
+    Change { before: Vec::new(), request, effect: Effect::Becomes(Some((shape, Arc::new(bytes)))) }
 }
 
 pub(super) fn put(target: &str, body: impl Into<Vec<u8>>) -> Request {
