@@ -20,11 +20,38 @@ impl Finished {
         if self.succeeded { Ok(()) } else { Err(self.failure()) }
     }
 
-    /// The command and the end of what it printed.
+    /// The command, the tests that it says have failed, and the end of what it printed.
     pub fn failure(&self) -> String {
+        let mut shown = vec![self.shown.as_str()];
+        shown.extend(failed_tests(&self.output));
         let lines: Vec<&str> = self.output.lines().collect();
-        let first = lines.len().saturating_sub(SHOWN_LINES_MAX);
-        format!("{}\n{}", self.shown, lines[first..].join("\n"))
+        shown.extend(&lines[lines.len().saturating_sub(SHOWN_LINES_MAX)..]);
+        shown.join("\n")
+    }
+}
+
+/// The lines of a TAP report that tell of failed tests, which may be far from its end.
+fn failed_tests(output: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut is_inside = false;
+    for line in output.lines() {
+        is_inside |= line.trim_start().starts_with("not ok ");
+        if is_inside && found.len() < SHOWN_LINES_MAX {
+            found.push(line);
+        }
+        is_inside &= line.trim() != "...";
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_tests_are_found_wherever_they_are() {
+        let report = "ok 1 - a\n  ---\n  ...\n  not ok 2 - b\n    ---\n    error: 'c'\n    ...\nok 3 - d\n";
+        assert_eq!(failed_tests(report), ["  not ok 2 - b", "    ---", "    error: 'c'", "    ..."]);
     }
 }
 
