@@ -73,7 +73,6 @@ for (const form of FORMS) {
       await check(page, `a container that is not there, ${look}`);
       if (form[1].width < 800) {
         await click(page, 'Open navigation');
-        await page.waitForTimeout(300);
         await checkAccess(page, `navigation, ${look}`);
       }
     }));

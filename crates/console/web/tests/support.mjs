@@ -99,8 +99,14 @@ export async function openPage(browser, options = {}) {
   return page;
 }
 
-/** Fails on whatever axe finds on a page as it is now. */
+/** Waits until nothing moves or fades any more, but for what does so for ever. */
+async function standsStill(page) {
+  await page.evaluate(() => Promise.allSettled(document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime !== Infinity).map((one) => one.finished)));
+}
+
+/** Fails on whatever axe finds on a page when it stands still. */
 export async function checkAccess(page, name) {
+  await standsStill(page);
   await page.evaluate(axe.source);
   const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
   const text = found.violations.map((one) => `${one.id}: ${one.help} ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`);
