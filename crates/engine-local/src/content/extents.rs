@@ -14,7 +14,7 @@ use tavola_engine::{EngineError, TickClock};
 use tokio::sync::oneshot;
 
 use super::extent::{Extent, HEADER_BYTES};
-use super::free_list::{FreeList, Taken};
+use super::free_list::{FreeList, TakenRegion};
 use super::index::Region;
 use super::sweep::SweepList;
 use crate::catalog::ExtentChange;
@@ -131,7 +131,7 @@ impl Extents {
             && let Some(taken) = self.free.take(bytes)
         {
             self.sweeps.give_back(taken.rest.into_iter().collect());
-            let Taken { extent, region, .. } = taken;
+            let TakenRegion { extent, region, .. } = taken;
             return Ok(Reserved { extent, region, is_reused: true, is_kept: false });
         }
         let aligned = bytes.next_multiple_of(ALIGNMENT);

@@ -26,7 +26,7 @@ pub(crate) struct FreeRegion {
 }
 
 /// A region that was taken, and what is left of the one it is from, if that is too small to be kept.
-pub(crate) struct Taken {
+pub(crate) struct TakenRegion {
     pub(crate) extent: Arc<WrittenExtent>,
     pub(crate) region: Region,
     pub(crate) rest: Option<Region>,
@@ -49,7 +49,7 @@ impl FreeList {
     }
 
     /// Takes a region for so many bytes out of the smallest one that has them.
-    pub(crate) fn take(&self, bytes: u64) -> Option<Taken> {
+    pub(crate) fn take(&self, bytes: u64) -> Option<TakenRegion> {
         let aligned = bytes.next_multiple_of(ALIGNMENT);
         let mut list = self.lock();
         let fitting = list.iter().enumerate().filter(|(_, free)| free.region.length >= aligned);
@@ -60,9 +60,9 @@ impl FreeList {
         let rest = Region { extent, offset: offset + aligned, length: length - aligned };
         if rest.length >= FREE_REGION_BYTES_MIN {
             list.insert(index, FreeRegion { extent: free.extent.clone(), region: rest, since: free.since });
-            return Some(Taken { extent: free.extent, region, rest: None });
+            return Some(TakenRegion { extent: free.extent, region, rest: None });
         }
-        Some(Taken { extent: free.extent, region, rest: (rest.length > 0).then_some(rest) })
+        Some(TakenRegion { extent: free.extent, region, rest: (rest.length > 0).then_some(rest) })
     }
 
     /// Takes out what has been here for so long.
