@@ -105,9 +105,10 @@ impl DiskGuard {
         self.reserve_bytes
     }
 
-    /// Whether so many bytes can be written without coming near the reserve.
+    /// Whether so many bytes can be written, beside those that are announced, without coming near the reserve.
     pub(crate) fn has_space_for(&self, bytes: u64) -> bool {
-        self.check().is_none_or(|free_bytes| free_bytes >= self.reserve_bytes.saturating_add(bytes))
+        let kept = self.reserve_bytes.saturating_add(self.announced.load(Ordering::Acquire));
+        self.check().is_none_or(|free_bytes| free_bytes >= kept.saturating_add(bytes))
     }
 
     /// Tells that so many bytes are about to be written; looks again after enough of them or enough time.

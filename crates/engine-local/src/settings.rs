@@ -146,6 +146,8 @@ pub(crate) const PUNCHED_BYTES_MAX: u64 = MIB;
 pub(crate) const FREE_REGION_BYTES_MIN: u64 = SMALL_CONTENT_BYTES_MAX + 1;
 /// Bytes of regions that wait to be written to again. Two of the largest contents that share an extent with others.
 pub(crate) const FREE_BYTES_MAX: u64 = 512 * MIB;
+/// Regions that wait to be written to again. Each may keep a file open.
+pub(crate) const FREE_REGIONS_MAX: usize = 64;
 /// How long a region waits to be written to again before its disk space is freed.
 pub(crate) const FREE_TIME_MAX: Duration = Duration::from_secs(5);
 /// Extent files that may be open for reads.

@@ -44,17 +44,6 @@ fn failed_tests(output: &str) -> Vec<&str> {
     found
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failed_tests_are_found_wherever_they_are() {
-        let report = "ok 1 - a\n  ---\n  ...\n  not ok 2 - b\n    ---\n    error: 'c'\n    ...\nok 3 - d\n";
-        assert_eq!(failed_tests(report), ["  not ok 2 - b", "    ---", "    error: 'c'", "    ..."]);
-    }
-}
-
 /// Runs a program in the workspace to its end.
 pub fn run(command: &mut Command) -> Result<Finished, String> {
     let shown = format!("{command:?}");
@@ -128,4 +117,15 @@ pub fn contains(folder: &Path, extension: &str, text: &str) -> bool {
         path.extension().is_some_and(|found| found == extension)
             && std::fs::read_to_string(&path).is_ok_and(|found| found.contains(text))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_tests_are_found_wherever_they_are() {
+        let report = "ok 1 - a\n  ---\n  ...\n  not ok 2 - b\n    ---\n    error: 'c'\n    ...\nok 3 - d\n";
+        assert_eq!(failed_tests(report), ["  not ok 2 - b", "    ---", "    error: 'c'", "    ..."]);
+    }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::extents::{ALIGNMENT, WrittenExtent};
 use super::index::Region;
-use crate::settings::{FREE_BYTES_MAX, FREE_REGION_BYTES_MIN};
+use crate::settings::{FREE_BYTES_MAX, FREE_REGION_BYTES_MIN, FREE_REGIONS_MAX};
 
 /// The free regions of all extents, oldest first.
 #[derive(Default)]
@@ -33,13 +33,16 @@ pub(crate) struct TakenRegion {
 }
 
 impl FreeList {
-    /// Keeps a region. Gives the oldest ones that are too many now.
+    /// Keeps a region. Gives the oldest ones that are too many now, or the region itself if it is too large.
     pub(crate) fn keep(&self, free: FreeRegion) -> Vec<FreeRegion> {
+        if free.region.length > FREE_BYTES_MAX {
+            return vec![free];
+        }
         let mut list = self.lock();
         list.push_back(free);
         let mut bytes: u64 = list.iter().map(|free| free.region.length).sum();
         let mut too_many = Vec::new();
-        while bytes > FREE_BYTES_MAX
+        while (bytes > FREE_BYTES_MAX || list.len() > FREE_REGIONS_MAX)
             && let Some(oldest) = list.pop_front()
         {
             bytes -= oldest.region.length;

@@ -154,7 +154,9 @@ impl Index {
         new: &IndexRow,
     ) -> Result<Option<CommitReceiver>, EngineError> {
         let choose = |found: Option<&IndexRow>| (found == Some(old)).then_some(Some(new));
-        Ok(self.change(space, &[id], choose)?.committed)
+        let changed = self.change(space, &[id], choose)?;
+        // Nothing was moved, although there may be something to wait for: another change of the row.
+        Ok(changed.committed.filter(|_| !changed.found.is_empty()))
     }
 
     /// Queues the removal of rows. Gives those that were there.

@@ -75,6 +75,9 @@ fn cut(data: &Path, image: &Path, disk: &SimulatedDisk, chance: &mut Chance) {
         let mut header = vec![0; usize::try_from(HEADER_BYTES).unwrap()];
         extent.file.read_exact_at(&mut header, 0).unwrap();
         copy.write_all_at(&header, 0).unwrap();
+        for (at, bytes) in durable.get(&number).into_iter().flatten() {
+            copy.write_all_at(bytes, *at).unwrap();
+        }
         if chance.below(2) == 0 {
             for (at, bytes) in parts_of(&extent) {
                 for (place, sector) in bytes.chunks(SECTOR).enumerate() {
@@ -83,9 +86,6 @@ fn cut(data: &Path, image: &Path, disk: &SimulatedDisk, chance: &mut Chance) {
                     }
                 }
             }
-        }
-        for (at, bytes) in durable.get(&number).into_iter().flatten() {
-            copy.write_all_at(bytes, *at).unwrap();
         }
     }
 }
@@ -232,11 +232,14 @@ async fn a_power_cut_at_any_step_leaves_the_old_content_or_the_new_one() {
     assert!(cuts > 50 && seen > 200, "{cuts} cuts, {seen} contents");
 }
 
+/// What a power cut leaves, and what had been acknowledged by then.
+type Image = (PathBuf, BTreeMap<u64, Content>);
+
 /// A folder of which an image is made at every sync.
 struct CutFolder {
     folder: tempfile::TempDir,
     acknowledged: Arc<Mutex<BTreeMap<u64, Content>>>,
-    images: Arc<Mutex<Vec<(PathBuf, BTreeMap<u64, Content>)>>>,
+    images: Arc<Mutex<Vec<Image>>>,
 }
 
 impl CutFolder {

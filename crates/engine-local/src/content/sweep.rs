@@ -107,13 +107,13 @@ impl SweepList {
 
     /// Waits for something to do, at most until a time; for the next look at leftovers at most until its time.
     fn wait(&self, next_look: Instant, until: Option<Instant>) -> Option<Work> {
+        let state = self.lock();
+        // Nothing is looked for while a backup holds everything; when it ends, there is what waited meanwhile.
+        let is_held = state.holds > 0;
         let is_idle = |state: &mut State| {
             let has_work = !state.regions.is_empty() || !state.extents.is_empty();
-            !state.is_closed && (!has_work || state.holds > 0)
+            !state.is_closed && (state.holds > 0 || (!has_work && !is_held))
         };
-        let state = self.lock();
-        // Nothing is looked for while a backup holds everything.
-        let is_held = state.holds > 0;
         let until = until.map_or(next_look, |until| until.min(next_look));
         let time = if is_held { LEFTOVERS_CHECK } else { until.saturating_duration_since(Instant::now()) };
         let waited = self.changed.wait_timeout_while(state, time, is_idle);
@@ -282,10 +282,13 @@ impl Sweeper {
         self.extents.free.oldest().map(|since| since + FREE_TIME_MAX)
     }
 
+    /// Frees the disk space of each of them, also if that fails for one.
     fn punch_all(&self, regions: Vec<FreeRegion>) -> Result<(), EngineError> {
-        let punch =
-            |free: &FreeRegion| self.punch(free.region.extent, free.region.offset, free.region.length);
-        regions.iter().try_for_each(punch)
+        let punch = |free: &FreeRegion| {
+            let Region { extent, offset, length } = free.region;
+            self.punch(extent, offset, length)
+        };
+        regions.iter().map(punch).fold(Ok(()), Result::and)
     }
 
     fn punch(&self, extent: u64, offset: u64, length: u64) -> Result<(), EngineError> {
