@@ -144,7 +144,7 @@ pub(crate) const UNSYNCED_BYTES_MAX: u32 = 2 * 1024 * 1024;
 pub(crate) const PUNCHED_BYTES_MAX: u64 = MIB;
 /// Regions from this size on are written to again, where they are freed. Contents of such a size are large ones.
 pub(crate) const FREE_REGION_BYTES_MIN: u64 = SMALL_CONTENT_BYTES_MAX + 1;
-/// Bytes of regions that wait to be written to again. Two of the largest contents that share an extent with others.
+/// Bytes of regions that wait to be written to again. Four of the largest contents that share an extent with others.
 pub(crate) const FREE_BYTES_MAX: u64 = 512 * MIB;
 /// Regions that wait to be written to again. Each may keep a file open.
 pub(crate) const FREE_REGIONS_MAX: usize = 64;

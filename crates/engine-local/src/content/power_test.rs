@@ -28,6 +28,8 @@ use crate::{LocalEngine, LocalSettings, verify};
 
 const SPACE: SpaceId = SpaceId([5; 16]);
 const SECTOR: usize = 512;
+/// Longer than any test: what was freed can be written to again however slow the machine is.
+const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Parts of a file that hold something.
 type Parts = Vec<(u64, Vec<u8>)>;
@@ -183,7 +185,7 @@ fn open(
         Ok::<(), io::Error>(())
     };
     let settings = LocalSettings { memtable_bytes: 64 << 10, ..LocalSettings::new(data) };
-    let content_disk = ContentDisk { sync: Arc::new(sync), punching: None };
+    let content_disk = ContentDisk { sync: Arc::new(sync), freed_after: NEVER, ..ContentDisk::default() };
     LocalEngine::open_on(settings, Arc::new(TestClock::new()), content_disk).unwrap()
 }
 

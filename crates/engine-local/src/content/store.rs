@@ -5,6 +5,7 @@ use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tavola_engine::{
@@ -24,7 +25,7 @@ use super::sync;
 use crate::commit::Shared;
 use crate::engine::ScanState;
 use crate::folder::{create_folder, sync_folder};
-use crate::settings::{CONTENTS_DROPPED_AT_ONCE, SCAN_ROWS_AT_ONCE};
+use crate::settings::{CONTENTS_DROPPED_AT_ONCE, FREE_TIME_MAX, SCAN_ROWS_AT_ONCE};
 
 /// Contents of blobs, in extent files of a data folder. [`LocalEngine::contents`](crate::LocalEngine::contents) gives it;
 /// it takes no more writes once its engine is closed.
@@ -49,6 +50,8 @@ pub(crate) struct ContentDisk {
     pub(crate) sync: Arc<SyncExtent>,
     /// Whether files can have holes made into them; `None` to find out.
     pub(crate) punching: Option<Punching>,
+    /// How long a region waits to be written to again before its disk space is freed.
+    pub(crate) freed_after: Duration,
 }
 
 /// Makes what was written to an extent durable.
@@ -56,7 +59,7 @@ pub(crate) type SyncExtent = dyn Fn(&Extent) -> io::Result<()> + Send + Sync;
 
 impl Default for ContentDisk {
     fn default() -> Self {
-        Self { sync: Arc::new(|extent| extent.file.sync_data()), punching: None }
+        Self { sync: Arc::new(|extent| extent.file.sync_data()), punching: None, freed_after: FREE_TIME_MAX }
     }
 }
 
@@ -107,7 +110,7 @@ impl LocalContents {
             let (queue, shared, sync) = (queue.clone(), shared.clone(), disk.sync.clone());
             store.spawn(name, move || sync::run(&queue, &shared, &*sync))?;
         }
-        let sweeper = Sweeper::new(&store.parts, punching);
+        let sweeper = Sweeper::new(&store.parts, punching, disk.freed_after);
         // What former runs left empty. A look at the first start after a crash costs little, and nothing else would come.
         shared.store.catalog.extents().keys().for_each(|extent| sweeps.look_at(*extent));
         store.spawn("tavola-sweep", move || sweeper.run())?;
@@ -143,7 +146,7 @@ impl LocalContents {
     /// A second sweeper, beside the one that has a thread.
     #[cfg(test)]
     pub(crate) fn sweeper_for_test(&self) -> Sweeper {
-        Sweeper::new(&self.parts, Punching::Works)
+        Sweeper::new(&self.parts, Punching::Works, FREE_TIME_MAX)
     }
 
     /// Prepares for the moment when no more writes are taken.

@@ -33,8 +33,8 @@ use crate::commit_queue::Task;
 use crate::compaction::give_way;
 use crate::engine::ScanState;
 use crate::settings::{
-    FREE_BYTES_MAX, FREE_REGION_BYTES_MIN, FREE_TIME_MAX, LEFTOVERS_AGE_MIN, LEFTOVERS_CHECK,
-    LEFTOVERS_FIRST, SCAN_ROWS_AT_ONCE,
+    FREE_BYTES_MAX, FREE_REGION_BYTES_MIN, LEFTOVERS_AGE_MIN, LEFTOVERS_CHECK, LEFTOVERS_FIRST,
+    SCAN_ROWS_AT_ONCE,
 };
 
 /// What there is to give back.
@@ -155,6 +155,8 @@ pub(crate) struct Sweeper {
     index: Index,
     put: PutParts,
     punching: Punching,
+    /// How long a region waits to be written to again.
+    freed_after: Duration,
     /// Extents of former runs have numbers below this.
     first_of_run: u64,
     /// Bytes that were given back and are still there, where no holes can be made.
@@ -162,13 +164,14 @@ pub(crate) struct Sweeper {
 }
 
 impl Sweeper {
-    pub(crate) fn new(parts: &ContentParts, punching: Punching) -> Self {
+    pub(crate) fn new(parts: &ContentParts, punching: Punching, freed_after: Duration) -> Self {
         Self {
             sweeps: parts.sweeps.clone(),
             extents: parts.put.extents.clone(),
             index: parts.put.index.clone(),
             put: parts.put.clone(),
             punching,
+            freed_after,
             first_of_run: parts.first_of_run,
             dead: BTreeMap::new(),
         }
@@ -244,7 +247,7 @@ impl Sweeper {
                 Punching::Missing => *self.dead.entry(region.extent).or_default() += blocks_of(&region),
             }
         }
-        let kept_for = if may_keep { FREE_TIME_MAX } else { Duration::ZERO };
+        let kept_for = if may_keep { self.freed_after } else { Duration::ZERO };
         self.punch_all(self.extents.free.take_older(kept_for))?;
         let is_closing = self.sweeps.is_closing();
         let may_be_empty =
@@ -279,7 +282,7 @@ impl Sweeper {
 
     /// When the oldest region that may be written to again becomes a hole.
     fn next_expiry(&self) -> Option<Instant> {
-        self.extents.free.oldest().map(|since| since + FREE_TIME_MAX)
+        self.extents.free.oldest().map(|since| since + self.freed_after)
     }
 
     /// Frees the disk space of each of them, also if that fails for one.
