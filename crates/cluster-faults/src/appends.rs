@@ -24,13 +24,7 @@ pub struct Log(Mutex<BTreeMap<String, bool>>);
 impl Log {
     pub fn create(pool: &Pool) -> Result<Self, String> {
         let request = blob_request(Method::PUT, target()).with_header("x-ms-blob-type", "AppendBlob");
-        match Client::blobs(pool, 0).send(&request) {
-            Answer::Received(response) if response.status == 201 => Ok(Self::default()),
-            Answer::Received(response) => {
-                Err(format!("create append blob answered {}: {}", response.status, response.text()))
-            }
-            Answer::NotSent | Answer::Lost => Err("create append blob was not answered".to_owned()),
-        }
+        Client::blobs(pool, 0).create("append blob", &request).map(|()| Self::default())
     }
 
     pub fn work(&self, client: usize, pool: &Pool, counts: &Counts, stop: &AtomicBool) -> Result<(), String> {

@@ -25,13 +25,7 @@ const PAUSE: Duration = Duration::from_millis(60);
 
 pub fn create_container(pool: &Pool) -> Result<(), String> {
     let request = blob_request(Method::PUT, format!("/{CONTAINER}?restype=container"));
-    match Client::blobs(pool, 0).send(&request) {
-        Answer::Received(response) if response.status == 201 => Ok(()),
-        Answer::Received(response) => {
-            Err(format!("create container answered {}: {}", response.status, response.text()))
-        }
-        Answer::NotSent | Answer::Lost => Err("create container was not answered".to_owned()),
-    }
+    Client::blobs(pool, 0).create("container", &request)
 }
 
 pub fn work(

@@ -20,13 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 pub fn create_table(pool: &Pool) -> Result<(), String> {
     let request = Request::new(Method::POST, "/Tables").with_json(format!("{{\"TableName\":\"{TABLE}\"}}"));
-    match Client::tables(pool, 0).send(&request) {
-        Answer::Received(response) if response.status == 201 => Ok(()),
-        Answer::Received(response) => {
-            Err(format!("create table answered {}: {}", response.status, response.text()))
-        }
-        Answer::NotSent | Answer::Lost => Err("create table was not answered".to_owned()),
-    }
+    Client::tables(pool, 0).create("table", &request)
 }
 
 pub fn work(

@@ -125,6 +125,17 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// Sends what makes something before the load begins, which must be answered with 201.
+    pub fn create(&mut self, what: &str, request: &Request) -> Result<(), String> {
+        match self.send(request) {
+            Answer::Received(response) if response.status == 201 => Ok(()),
+            Answer::Received(response) => {
+                Err(format!("create {what} answered {}: {}", response.status, response.text()))
+            }
+            Answer::NotSent | Answer::Lost => Err(format!("create {what} was not answered")),
+        }
+    }
+
     fn connect(&mut self) -> Option<&mut (usize, String, Connection)> {
         if self.connection.is_none() {
             let endpoint = self.pool.endpoint(self.index, self.service)?;
